@@ -1,0 +1,117 @@
+# The verbs of SQ. `make` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION := $(shell cat VERSION)
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X github.com/seedqueue/sq/libs/version.Version=$(VERSION) -X github.com/seedqueue/sq/libs/version.Commit=$(COMMIT)
+BINARIES := cli/cmd/sq services/broker/cmd/sq-broker services/coordinator/cmd/sq-coordinator services/gateway/cmd/sq-gateway services/tierer/cmd/sq-tierer
+MODULES := $(shell sed -n 's/^\t\.\///p' go.work)
+GO_TOOLS := capnpc-go gofumpt protoc-gen-go protoc-gen-go-grpc protoc-gen-grpc-gateway protoc-gen-openapiv3
+export PATH := $(CURDIR)/bin:$(PATH)
+
+.PHONY: help
+help: ## List the verbs.
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: dev
+dev: ## Run all of SQ in one process; data under ./.sq.
+	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sq ./cli/cmd/sq
+	@exec bin/sq dev $(ARGS)
+
+.PHONY: build
+build: ## Build the five programs into bin/.
+	@mkdir -p bin
+	@for b in $(BINARIES); do CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./$$b; done
+
+.PHONY: install
+install: ## Install sq into GOBIN.
+	go install -trimpath -ldflags '$(LDFLAGS)' ./cli/cmd/sq
+
+.PHONY: test
+test: ## All tests: unit, model, crash sample, end to end.
+	go test -timeout 15m work
+
+.PHONY: race
+race: ## All tests but the end-to-end ones, under the race detector.
+	go test -race -timeout 15m $$(go list work | grep -v '/tests/e2e$$')
+
+.PHONY: e2e
+e2e: ## End-to-end tests against every shape.
+	go test -count=1 -timeout 15m ./tests/...
+
+FUZZTIME ?= 60s
+.PHONY: fuzz
+fuzz: ## Every fuzz target for FUZZTIME (60s).
+	@tools/fuzz.sh $(FUZZTIME)
+
+.PHONY: crash
+crash: ## Every crash point and every damaged bit of the log (long).
+	SQ_CRASH=full go test -count=1 -timeout 12h ./services/broker/internal/wal/ ./services/broker/internal/journal/ ./libs/segment/
+
+.PHONY: bench
+bench: build ## Rates of sq bench beside the disk's own fdatasync.
+	tests/bench/run.sh
+
+.PHONY: tools
+tools: bin/.tools ## Build the pinned generators into bin/.
+bin/.tools: tools/go.mod tools/buf/go.mod
+	@mkdir -p bin
+	GOWORK=off GOBIN=$(CURDIR)/bin go -C tools install tool
+	GOWORK=off GOBIN=$(CURDIR)/bin go -C tools/buf install tool
+	@touch $@
+
+bin/golangci-lint: tools/lint/go.mod
+	GOWORK=off GOBIN=$(CURDIR)/bin go -C tools/lint install tool
+	@touch $@
+
+.PHONY: gen
+gen: bin/.tools ## Regenerate everything generated (needs the capnp compiler).
+	tools/gen.sh
+	gofumpt -w proto/gen 2>/dev/null || true
+
+.PHONY: gen-check
+gen-check: gen ## Prove that what is generated is fresh.
+	@git diff --exit-code --stat -- proto/gen docs/reference || { echo "gen-check: generated files are stale: run make gen and commit" >&2; exit 1; }
+
+.PHONY: modules
+modules: ## Write go.work and the sibling blocks of every go.mod; tidy.
+	tools/modules.sh
+
+.PHONY: modules-check
+modules-check: ## Prove that each module builds alone and is tidy.
+	tools/modules.sh --check
+
+.PHONY: fmt
+fmt: bin/.tools ## Format.
+	gofumpt -l -w $$(git ls-files '*.go' | grep -v '^proto/gen/')
+
+.PHONY: tidy
+tidy: ## Architecture and style as tests.
+	GOWORK=off go -C tools test -count=1 ./tidy
+
+.PHONY: lint
+lint: tidy bin/.tools bin/golangci-lint ## Architecture tests, go vet, golangci-lint, buf lint.
+	@unformatted=$$(gofumpt -l $$(git ls-files '*.go' | grep -v '^proto/gen/')); [ -z "$$unformatted" ] || { echo "lint: run make fmt:" $$unformatted >&2; exit 1; }
+	go vet work
+	@for m in $(MODULES); do (cd $$m && golangci-lint run ./...); done
+	cd proto && buf lint .
+
+.PHONY: cross
+cross: ## Build every program for linux and darwin, amd64 and arm64.
+	@for os in linux darwin; do for arch in amd64 arm64; do for b in $(BINARIES); do \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -o /dev/null ./$$b || { echo "cross: $$b does not build for $$os/$$arch" >&2; exit 1; }; \
+	done; echo "cross: $$os/$$arch ok"; done; done
+
+.PHONY: check
+check: gen-check modules-check lint cross race test ## Exactly what must be green to merge.
+	@tools/fuzz.sh 3s
+
+.PHONY: images
+images: build ## Container images sq and sq-{broker,coordinator,gateway,tierer}, from static binaries.
+	deploy/docker/build.sh $(VERSION)
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf bin dist
