@@ -105,6 +105,7 @@ struct Control @0x8e1d2c3b4a596807 {
     groupDelta @8 :Data;
     partitionClosed @9 :PartitionClosed;
     segmentFooter @10 :SegmentFooter;
+    cut @11 :Void;   # starts a new segment where no other batch came to start it
   }
 
   # The first record of every epoch.
@@ -173,6 +174,11 @@ struct Snapshot @0xf5e4d3c2b1a09f10 {
   collected @8 :List(Text);
   dedupeKeys @9 :List(DedupeKey);
   lastAppendTime @10 :Int64;
+  sealed @11 :List(Control.Seal);  # sealed and not yet tiered, from tierEnd on
+  dropped @12 :List(Dropped);      # named by a TierDrop and not yet collected
+
+  # A key in the bucket that no manifest names any more; it may be deleted from notBefore (microseconds since 1970) on.
+  struct Dropped @0xa1b2837465f6e515 { key @0 :Text; notBefore @1 :Int64; }
 
   struct EpochEntry @0xd4c3b2a190807f11 { epoch @0 :UInt64; start @1 :UInt64; }
   struct Producer @0xc4b3a29180706f12 {
