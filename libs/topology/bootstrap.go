@@ -1,0 +1,89 @@
+package topology
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seedqueue/sq/libs/clock"
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+)
+
+// Bootstrap gives the cluster's identity, and makes it where there is none: the first process writes it, all others read it. want is the
+// cluster that the caller must belong to; zero = any, or a new one. Another cluster's is fault.WrongCluster.
+func Bootstrap(
+	ctx context.Context, store Store, want partition.UUID, clk clock.Clock, newUUID func() partition.UUID,
+) (Versioned[Cluster], error) {
+	for {
+		found, ok, err := readCluster(ctx, store)
+		if err != nil {
+			return Versioned[Cluster]{}, fault.Wrap("read cluster identity", err)
+		}
+		if ok {
+			if !want.IsZero() && found.Value.ID != want {
+				return Versioned[Cluster]{}, fault.Errorf(fault.WrongCluster,
+					"join cluster %s: the topology store belongs to cluster %s", want, found.Value.ID)
+			}
+			return found, nil
+		}
+		made := Cluster{V: SchemaVersion, ID: want, Lineage: newUUID(), Generation: 1, Created: clk.Now().UTC()}
+		if made.ID.IsZero() {
+			made.ID = newUUID()
+		}
+		data, err := Encode(made)
+		if err != nil {
+			return Versioned[Cluster]{}, err
+		}
+		_, err = store.Txn(ctx, []Compare{{Key: ClusterKey}}, []Op{{Key: ClusterKey, Value: data}})
+		if err != nil && !errors.Is(err, ErrUnavailable) {
+			return Versioned[Cluster]{}, fault.Wrap("write cluster identity", err)
+		}
+		// Written, written by another, or unknown: the next read tells.
+	}
+}
+
+func readCluster(ctx context.Context, store Store) (Versioned[Cluster], bool, error) {
+	kv, ok, _, err := store.Get(ctx, ClusterKey)
+	if err != nil || !ok {
+		return Versioned[Cluster]{}, false, err //nolint:wrapcheck // Bootstrap wraps it.
+	}
+	value, err := Decode[Cluster](kv.Value)
+	return Versioned[Cluster]{Value: value, CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision}, err == nil, err
+}
+
+// Claim is a broker's life: its incarnation, and the guard by which what it writes fails once a later life has begun.
+type Claim struct {
+	Incarnation partition.Incarnation
+	Guard       Compare
+}
+
+// ClaimBroker begins a broker's next life: it writes the ident with the incarnation raised by one.
+func ClaimBroker(ctx context.Context, store Store, node partition.NodeID, zone string, disks []Disk) (Claim, error) {
+	key := BrokerIdentKey(node)
+	for {
+		kv, ok, _, err := store.Get(ctx, key)
+		if err != nil {
+			return Claim{}, fault.Wrap("read "+key, err)
+		}
+		next := BrokerIdent{V: SchemaVersion, Incarnation: 1, Zone: zone, Disks: disks}
+		if ok {
+			old, err := Decode[BrokerIdent](kv.Value)
+			if err != nil {
+				return Claim{}, fault.Wrap("read "+key, err)
+			}
+			next.Incarnation = old.Incarnation + 1
+		}
+		data, err := Encode(next)
+		if err != nil {
+			return Claim{}, err
+		}
+		result, err := store.Txn(ctx, []Compare{{Key: key, Want: kv.ModRevision}}, []Op{{Key: key, Value: data}})
+		switch {
+		case err == nil && result.Succeeded:
+			return Claim{Incarnation: next.Incarnation, Guard: Compare{Key: key, Want: result.Revision}}, nil
+		case err != nil && !errors.Is(err, ErrUnavailable):
+			return Claim{}, fault.Wrap("write "+key, err)
+		}
+		// Lost to another, or unknown: a life that nobody lives costs a number only.
+	}
+}
