@@ -1,0 +1,169 @@
+package quorum
+
+import (
+	"time"
+
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
+)
+
+// Event is something that happened to a replica.
+type Event interface{ event() }
+
+// Assigned: the topology says this about the partition, as of Revision of its key. Watched and re-read values alike.
+type Assigned struct {
+	Assignment topology.Assignment
+	Revision   int64
+	// Reread marks the answer to a Reread effect: the value is current.
+	Reread bool
+}
+
+// Promised: the journal holds the promise of Epoch, durably.
+type Promised struct{ Epoch partition.Epoch }
+
+// Received: another replica sent a message.
+type Received struct {
+	From    partition.Member
+	Message Message
+}
+
+// Propose: the leader's clients, or the leader itself, have batches to append, unstamped and in this order. Only while CanPropose. The
+// headers of the entries are brought up to date and their bytes stamped in place.
+type Propose struct {
+	Entries []Entry
+	Time    int64 // now, microseconds since 1970
+}
+
+// Written: of generation Generation of the log, everything below End is in the page cache.
+type Written struct {
+	Generation uint64
+	End        partition.Offset
+}
+
+// Persisted: of generation Generation of the log, everything below End is on disk.
+type Persisted struct {
+	Generation uint64
+	End        partition.Offset
+}
+
+// Unwritten: the disk is full; of generation Generation nothing at or above From was written.
+type Unwritten struct {
+	Generation uint64
+	From       partition.Offset
+}
+
+// Activation is the result of an Activate effect.
+type Activation struct {
+	Epoch partition.Epoch
+	Won   bool // false: lost, or unknown
+}
+
+// Tick: time has passed.
+type Tick struct {
+	Elapsed time.Duration // since the State was made; monotonic
+	Time    int64         // now, microseconds since 1970
+}
+
+// SealRequested: somebody wants the open segment cut. Nothing happens unless it holds records and this replica leads.
+type SealRequested struct{ Time int64 }
+
+// Configured: the topic's settings changed.
+type Configured struct{ Cut CutPolicy }
+
+func (Assigned) event()      {}
+func (Promised) event()      {}
+func (Received) event()      {}
+func (Propose) event()       {}
+func (Written) event()       {}
+func (Persisted) event()     {}
+func (Unwritten) event()     {}
+func (Activation) event()    {}
+func (Tick) event()          {}
+func (SealRequested) event() {}
+func (Configured) event()    {}
+
+// Effect is something the replica has to do, in the order given.
+type Effect interface{ effect() }
+
+// PersistPromise: make the promise of Epoch durable in the journal, then answer Promised.
+type PersistPromise struct{ Epoch partition.Epoch }
+
+// AppendLog: write the entries behind what was written before, then answer Written.
+type AppendLog struct {
+	Generation uint64
+	Entries    []Entry
+	End        partition.Offset
+}
+
+// SyncLog: persist what was appended up to here, then answer Persisted.
+type SyncLog struct {
+	Generation uint64
+	End        partition.Offset
+}
+
+// TruncateLog: cut the log at To, before any later effect touches it. The generation is new.
+type TruncateLog struct {
+	Generation uint64
+	To         partition.Offset
+}
+
+// Activate: compare-and-swap the assignment of Epoch, read at Revision, to ACTIVE with its start; then answer Activation.
+type Activate struct {
+	Epoch    partition.Epoch
+	Revision int64
+	Start    partition.Offset
+}
+
+// Reread: read the assignment linearizably, then answer Assigned with Reread set.
+type Reread struct{ Epoch partition.Epoch }
+
+// Send: give a member a message. An Append names the range [Prev, Until) to be read from the log.
+type Send struct {
+	To      partition.Member
+	Message Message
+}
+
+// ServeFetch: read [From, Until) from the log and send it to To as Fetched.
+type ServeFetch struct {
+	To          partition.Member
+	Epoch       partition.Epoch
+	From, Until partition.Offset
+}
+
+// Commit: the high watermark is now HighWatermark; a majority has persisted everything below Persisted.
+type Commit struct {
+	HighWatermark partition.Offset
+	Persisted     partition.Offset
+}
+
+// Cut: the segment [Base, End) gets no more batches.
+type Cut struct{ Base, End partition.Offset }
+
+// Lead: the epoch is active and this replica leads it.
+type Lead struct {
+	Epoch partition.Epoch
+	Start partition.Offset
+}
+
+// StepDown: this replica no longer leads, or tries to lead, Epoch. The outcome of what was proposed and not committed is unknown.
+type StepDown struct {
+	Epoch  partition.Epoch
+	Reason string
+}
+
+// Quarantine: the replica must not take part any more; a person has to look.
+type Quarantine struct{ Reason string }
+
+func (PersistPromise) effect() {}
+func (AppendLog) effect()      {}
+func (SyncLog) effect()        {}
+func (TruncateLog) effect()    {}
+func (Activate) effect()       {}
+func (Reread) effect()         {}
+func (Send) effect()           {}
+func (ServeFetch) effect()     {}
+func (Commit) effect()         {}
+func (Cut) effect()            {}
+func (Lead) effect()           {}
+func (StepDown) effect()       {}
+func (Quarantine) effect()     {}

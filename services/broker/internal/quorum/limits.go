@@ -1,0 +1,14 @@
+package quorum
+
+import "time"
+
+const (
+	// resendAfter is how long an unanswered Prepare, Fetch or Append waits before it is sent again.
+	resendAfter = 200 * time.Millisecond
+	// raggedWait is how long a candidate waits for all base members when one of them lost an unproven tail.
+	raggedWait = 5 * time.Second
+	// silenceMax is how long a leader admits batches without having heard from a majority.
+	silenceMax = 2 * time.Second
+	// pushBytesMax bounds what one Append to a follower carries beyond its first batch.
+	pushBytesMax = 1 << 20
+)

@@ -1,0 +1,157 @@
+package replica
+
+import (
+	"time"
+
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/sealed"
+	"github.com/seedqueue/sq/services/broker/internal/wal"
+)
+
+// Publish is one batch to append.
+type Publish struct {
+	// Msg is one whole unstamped batch. It belongs to the replica, which stamps it in place, until Release is called.
+	Msg []byte
+	// Release is called once, from any goroutine, when Msg is no longer used; also when Done reports an error. nil = nothing to release.
+	Release func()
+	// Epoch is the highest the caller has seen, 0 = none.
+	Epoch partition.Epoch
+	// AckNone: Done is called when the batch is admitted, with durability none and no offset known.
+	AckNone bool
+	// Done is called exactly once, from any goroutine, perhaps before Publish returns. It must not block.
+	//
+	// Errors: Invalid, Corrupt, TooLarge, NotLeader, StaleEpoch, StaleRouting, Overloaded, DiskFull, DiskPoisoned, SequenceReused,
+	// OutOfOrder, UnknownProducer, DeadlineExceeded, Canceled, Unavailable: nothing was appended. OutcomeUnknown: perhaps it was.
+	Done func(Published, error)
+}
+
+// Published is what became of a batch.
+type Published struct {
+	BaseOffset    partition.Offset
+	LastOffset    partition.Offset
+	OffsetKnown   bool // false: an old duplicate, stored long ago, or AckNone
+	Duplicate     bool
+	Epoch         partition.Epoch
+	HighWatermark partition.Offset
+	LogStart      partition.Offset
+	AppendTime    int64 // microseconds since 1970; 0 where the offset is not known, and for duplicates
+	Durability    wirecapnp.Durability
+}
+
+// Fetch asks for whole batches from Offset on.
+type Fetch struct {
+	Offset   partition.Offset
+	Epoch    partition.Epoch // the highest the caller has seen, 0 = none
+	MaxBytes int             // 0 = FetchBytesDefault; one whole batch is returned even if larger
+	Wait     time.Duration   // how long to wait for a batch at Offset
+}
+
+// Fetched is what a Fetch gave.
+type Fetched struct {
+	Epoch         partition.Epoch
+	HighWatermark partition.Offset
+	LogStart      partition.Offset
+	LocalStart    partition.Offset
+	NextOffset    partition.Offset // where to read on; Offset where nothing came
+	Durability    wirecapnp.Durability
+	Chunk         *wal.Chunk // nil = no bytes; the caller closes it
+}
+
+// Where names a place in a log.
+type Where uint8
+
+// Places.
+const (
+	Earliest Where = iota
+	Latest
+	AtTime
+)
+
+// ListOffset asks where a place is.
+type ListOffset struct {
+	Where Where
+	Time  int64 // of AtTime: the first offset whose append time is >= this, microseconds since 1970; the high watermark if none
+	Epoch partition.Epoch
+}
+
+// ListedOffset is where a place is.
+type ListedOffset struct {
+	Offset        partition.Offset
+	Epoch         partition.Epoch
+	HighWatermark partition.Offset
+	LogStart      partition.Offset
+	LocalStart    partition.Offset
+}
+
+// State is what a replica says about itself.
+type State struct {
+	Epoch         partition.Epoch
+	HighWatermark partition.Offset
+	LogStart      partition.Offset
+	LocalStart    partition.Offset
+	End           partition.Offset
+	SealedEnd     partition.Offset
+	TierEnd       partition.Offset
+	ExportedEnd   partition.Offset
+	SizeBytes     uint64               // local
+	Durability    wirecapnp.Durability // what acks say now
+	Active        bool                 // leads and serves
+}
+
+// SealResult is how far a log is sealed.
+type SealResult struct {
+	SealedEnd     partition.Offset
+	HighWatermark partition.Offset
+	Sealed        bool // false: the open segment held no records
+}
+
+// TrimResult is where a log starts after a trim.
+type TrimResult struct {
+	LogStart   partition.Offset
+	LocalStart partition.Offset
+}
+
+// SealedSegment is a sealed segment that waits for a tierer.
+type SealedSegment struct {
+	sealed.Seal
+	Epoch           partition.Epoch // of the last batch in it
+	FirstAppendTime int64           // microseconds since 1970
+	LastAppendTime  int64
+}
+
+// Harvest is the work a partition has for a tierer.
+type Harvest struct {
+	Partition       partition.ID
+	Epoch           partition.Epoch
+	TierEnd         partition.Offset
+	ExportedEnd     partition.Offset
+	ExportedVersion uint64
+	TableVersion    uint64
+	Sealed          []SealedSegment // from TierEnd on, contiguous
+	Collectable     []string        // keys that may be deleted from the bucket now
+}
+
+// TierTable is a part of the tier table.
+type TierTable struct {
+	Epoch    partition.Epoch
+	Version  uint64
+	TierEnd  partition.Offset
+	LogStart partition.Offset
+	Segments []sealed.Segment // none if nothing is newer than what the caller knows
+	More     bool             // ask again from the end of the last segment
+}
+
+// TierCommitted is the table's end after a CommitTier.
+type TierCommitted struct {
+	TierEnd      partition.Offset
+	TableVersion uint64
+}
+
+// Exported says that a manifest in the bucket covers the tier table.
+type Exported struct {
+	Epoch            partition.Epoch
+	TableVersion     uint64
+	TierEnd          partition.Offset
+	ManifestSequence uint64
+}
