@@ -1,0 +1,2 @@
+// Package journal is a disk's replica-state stream.
+package journal

@@ -1,0 +1,2 @@
+// Package wal is one replica's log in one directory.
+package wal
