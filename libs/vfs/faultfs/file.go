@@ -46,7 +46,7 @@ func (h *file) write(buffers [][]byte, off int64, do func() (int, error)) (int, 
 	}
 	wrote := 0
 	for _, b := range buffers {
-		b = b[:min(len(b), r.Short-wrote)]
+		b = b[:min(len(b), max(0, r.Short-wrote))]
 		if len(b) == 0 {
 			continue
 		}
