@@ -28,9 +28,10 @@ func emptyView() *View {
 // fold makes the next View of one that others are reading: it copies a map before it first writes into it, and of the partitions' slices
 // only those of the topics that change.
 type fold struct {
-	view   View
-	copied struct{ namespaces, names, topics, partitions, brokers, gateways, tierers bool }
-	slices map[partition.UUID]struct{} // whose slice is a copy
+	view    View
+	changed bool
+	copied  struct{ namespaces, names, topics, partitions, brokers, gateways, tierers bool }
+	slices  map[partition.UUID]struct{} // whose slice is a copy
 }
 
 func newFold(view *View) *fold {

@@ -36,7 +36,8 @@ type Follower struct {
 	mu struct {
 		sync.Mutex
 
-		known map[string]int64 // key → ModRevision of what the View is made of, undecodable values included
+		known  map[string]int64 // key → ModRevision of what the View is made of, undecodable values included
+		listed int64            // revision of the last list: what a watch lost is behind it
 	}
 }
 
@@ -145,7 +146,10 @@ func (f *Follower) relist(ctx context.Context, full bool) error {
 	if full {
 		return f.Refresh(ctx)
 	}
-	kvs, revision, err := f.store.List(ctx, Root, f.View().Revision+1)
+	f.mu.Lock()
+	from := f.mu.listed + 1
+	f.mu.Unlock()
+	kvs, revision, err := f.store.List(ctx, Root, from)
 	if err != nil {
 		return err //nolint:wrapcheck // the store says what was attempted.
 	}
@@ -224,6 +228,7 @@ func (f *Follower) install(kvs []KV, revision int64, whole bool) {
 		}
 	}
 	change.view.Revision = revision
+	f.mu.listed = revision
 	f.publish(change)
 }
 
@@ -239,6 +244,7 @@ func (f *Follower) put(change *fold, kv KV) {
 	}
 	if followed {
 		f.mu.known[kv.Key] = kv.ModRevision
+		change.changed = true
 	}
 }
 
@@ -248,10 +254,11 @@ func (f *Follower) drop(change *fold, key string) {
 	}
 	delete(f.mu.known, key)
 	change.drop(key)
+	change.changed = true
 }
 
 func (f *Follower) publish(change *fold) {
-	if change.view.Revision == f.View().Revision {
+	if !change.changed && change.view.Revision == f.View().Revision {
 		return
 	}
 	old := f.current.Swap(&snapshot{view: &change.view, changed: make(chan struct{})})

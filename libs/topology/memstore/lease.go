@@ -120,6 +120,10 @@ func (s *Store) expireLoop() {
 			}
 		}
 		timer := s.clock.NewTimer(end.Sub(now))
+		if !s.clock.Now().Before(end) { // a test's clock may have moved since now
+			timer.Stop()
+			continue
+		}
 		select {
 		case <-timer.C():
 		case <-s.wake:
