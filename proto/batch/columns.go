@@ -183,25 +183,26 @@ func (c *columns) checkHeaders(n int) error {
 // loadRouting reads the routing columns, whose pointers follow the body's.
 func (c *columns) loadRouting(seg segment, at int, h *Header) error {
 	n := int(h.RecordCount)
-	routing := [...]struct {
-		what string
-		size elementSize
-		into *[]byte
-	}{
-		{"offset deltas", fourByteElements, &c.offsetDeltas},
-		{"key hashes", eightByteElements, &c.keyHashes},
-		{"delivery times", eightByteElements, &c.deliverAt},
-		{"priorities", byteElements, &c.priorities},
-	}
-	for i, column := range routing {
-		list, err := seg.list(at+(i+1)*pointerBytes, column.size)
+	var err error
+	routing := func(slot int, what string, size elementSize) []byte {
 		if err != nil {
-			return err
+			return nil
 		}
-		if list != nil && len(list) != n*column.size.bytes() {
-			return corrupt("%d %s for %d records", len(list)/column.size.bytes(), column.what, n)
+		var list []byte
+		if list, err = seg.list(at+slot*pointerBytes, size); err != nil {
+			return nil
 		}
-		*column.into = list
+		if list != nil && len(list) != n*size.bytes() {
+			err = corrupt("%d %s for %d records", len(list)/size.bytes(), what, n)
+		}
+		return list
+	}
+	c.offsetDeltas = routing(1, "offset deltas", fourByteElements)
+	c.keyHashes = routing(2, "key hashes", eightByteElements)
+	c.deliverAt = routing(3, "delivery times", eightByteElements)
+	c.priorities = routing(4, "priorities", byteElements)
+	if err != nil {
+		return err
 	}
 	for p := c.deliverAt; len(p) >= 8; p = p[8:] {
 		if t := int64(binary.LittleEndian.Uint64(p)); t < 0 || t > MaxTimestamp {

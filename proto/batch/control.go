@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"capnproto.org/go/capnp/v3"
@@ -55,6 +56,9 @@ func ReadControl(msg []byte) (batchcapnp.Control, error) {
 	if err := CheckBody(msg); err != nil {
 		return batchcapnp.Control{}, err
 	}
+	if word := binary.LittleEndian.Uint64(msg[HeaderBytes:]); word == 0 || word&3 != structPointer {
+		return batchcapnp.Control{}, corrupt("pointer to the control struct: %#x", word)
+	}
 	m, err := capnp.Unmarshal(msg)
 	if err != nil {
 		return batchcapnp.Control{}, corrupt("control: %w", err)
@@ -67,9 +71,6 @@ func ReadControl(msg []byte) (batchcapnp.Control, error) {
 	control, err := root.Body().Control()
 	if err != nil {
 		return batchcapnp.Control{}, corrupt("control: %w", err)
-	}
-	if !control.IsValid() {
-		return batchcapnp.Control{}, corrupt("a control batch without content")
 	}
 	return control, nil
 }
