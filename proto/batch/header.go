@@ -238,6 +238,8 @@ func (h *Header) check() error {
 		return corrupt("raw size %d is outside [%d, %d]", h.RawSize, emptyRawBytes, MaxRawBytes)
 	case h.RecordCount > h.RawSize/4:
 		return corrupt("%d records in %d raw bytes", h.RecordCount, h.RawSize)
+	case h.FirstTimestamp > h.MaxTimestamp:
+		return corrupt("the first timestamp is above the highest")
 	case h.Kind == Records && int(h.RawSize) > h.Size-MinBytes+pointerBytes:
 		return corrupt("raw size %d of a message of %d bytes", h.RawSize, h.Size)
 	}

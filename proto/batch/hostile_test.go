@@ -77,6 +77,7 @@ func TestHostile(t *testing.T) {
 		{"last delta below count", u32(84, 18), batch.ErrCorrupt},
 		{"last delta below the last record's", u32(84, 37), batch.ErrCorrupt},
 		{"first timestamp", u64(88, 1<<62), batch.ErrCorrupt},
+		{"first timestamp above the highest", u64(88, 2000), batch.ErrCorrupt},
 		{"highest timestamp below", u64(96, 1000), batch.ErrCorrupt},
 		{"producer epoch", u32(112, 1), batch.ErrCorrupt},
 		{"codec of records", u16(116, 1), batch.ErrCorrupt},
