@@ -1,0 +1,185 @@
+package quorum
+
+import (
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/proto/batch"
+)
+
+// follower promises, appends and answers.
+type follower struct {
+	epoch     partition.Epoch
+	candidate partition.Member // waits for a PrepareOK
+	prepared  bool
+	leader    partition.Member
+	appending bool             // leader is known
+	verified  partition.Offset // agrees with the leader's log up to here, contiguously
+	acked     AppendOK         // last sent
+	owed      bool             // an Append waits for its answer
+}
+
+func (f *follower) epochOf() partition.Epoch { return f.epoch }
+
+func (s *State) onPrepare(from partition.Member, m Prepare) {
+	if m.Epoch < s.promised || m.Epoch == s.promised && s.role.epochOf() == m.Epoch && !s.follows() {
+		s.send(from, Nack{Epoch: m.Epoch, Promised: s.promised})
+		return
+	}
+	if m.Epoch > s.promised {
+		s.promise(m.Epoch)
+	}
+	f, ok := s.role.(*follower)
+	if !ok {
+		return
+	}
+	f.candidate, f.prepared = from, true
+	if s.log.durable < s.log.end {
+		s.syncLog()
+	}
+	s.answer(f)
+}
+
+func (s *State) follows() bool {
+	_, ok := s.role.(*follower)
+	return ok
+}
+
+// prepareOK describes the log. Only when promise and log are durable.
+func (s *State) prepareOK(epoch partition.Epoch) PrepareOK {
+	return PrepareOK{
+		Epoch: epoch, LastEpoch: s.log.lastEpoch(), Start: s.log.start, End: s.log.end, Chain: s.log.chain,
+		HighWatermark: s.hw, Epochs: s.Epochs(), Suspect: s.suspect,
+	}
+}
+
+// answer sends what the durable state allows: the PrepareOK or AppendOK that waits for it (doc.go 1).
+func (s *State) answer(f *follower) {
+	if s.durable < f.epoch {
+		return
+	}
+	if f.prepared && s.log.durable == s.log.end {
+		f.prepared = false
+		s.send(f.candidate, s.prepareOK(f.epoch))
+	}
+	if !f.appending {
+		return
+	}
+	ok := AppendOK{Epoch: f.epoch, Match: min(f.verified, s.log.durable), Written: min(f.verified, s.log.written)}
+	if s.cfg.Counting == CountPersisted && ok.Match == f.acked.Match && !f.owed || ok == f.acked && !f.owed {
+		return
+	}
+	f.acked, f.owed = ok, false
+	s.send(f.leader, ok)
+}
+
+func (s *State) onAppend(from partition.Member, m Append) {
+	if m.Epoch < s.promised {
+		s.send(from, Nack{Epoch: m.Epoch, Promised: s.promised})
+		return
+	}
+	if m.Epoch > s.promised {
+		s.promise(m.Epoch)
+	}
+	f, ok := s.role.(*follower)
+	if !ok || f.epoch != m.Epoch {
+		return // this process leads or tries to lead the epoch
+	}
+	if !f.appending {
+		f.leader, f.appending, f.prepared = from, true, false
+	}
+	if !s.holds(m) {
+		s.send(from, Nack{Epoch: m.Epoch, Hint: s.log.hintAt(m.Prev)})
+		return
+	}
+	s.take(f, m)
+	if s.quarantined {
+		return
+	}
+	f.owed = true
+	hw := min(m.HighWatermark, f.verified, s.log.written)
+	s.commit(hw, min(hw, s.log.durable))
+	s.answer(f)
+}
+
+// holds tells whether the log has what the Append continues.
+func (s *State) holds(m Append) bool {
+	if m.Prev > s.log.end || m.PrevEpoch != s.log.epochBefore(m.Prev) {
+		return false
+	}
+	if m.Prev < s.log.floor {
+		return true // committed: nothing there can differ
+	}
+	chain, ok := s.log.chainAt(m.Prev)
+	if len(m.Entries) > 0 && (!ok || chain != m.Entries[0].Chain) || len(m.Entries) == 0 && (!ok || chain != m.PrevChain) {
+		s.quarantine("the log has another batch before %d in epoch %d than its leader: chain %x", m.Prev, m.PrevEpoch, chain)
+		return false
+	}
+	return true
+}
+
+// take compares the entries with the log, cuts where they part, and appends the rest.
+func (s *State) take(f *follower, m Append) {
+	var added []Entry
+	at := m.Prev
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		base, next := partition.Offset(e.BaseOffset), partition.Offset(e.NextOffset())
+		if base != at {
+			break // not contiguous: damaged on the way
+		}
+		if next <= s.log.floor || base < s.log.end && len(added) == 0 && s.same(e) {
+			at = next
+			continue
+		}
+		if s.quarantined {
+			return
+		}
+		if base < s.log.end {
+			if base < s.hw {
+				s.quarantine("told to truncate to %d, below the high watermark %d, by epoch %d", base, s.hw, m.Epoch)
+				return
+			}
+			s.truncate(base)
+			f.verified = min(f.verified, base)
+		}
+		if s.log.check(&e.Header) != nil {
+			break
+		}
+		s.append(e)
+		added = append(added, *e)
+		at = next
+	}
+	f.verified = max(f.verified, at)
+	if len(added) > 0 {
+		s.emit(AppendLog{Generation: s.log.gen, Entries: added, End: s.log.end})
+		s.syncLog()
+	}
+}
+
+// same tells whether the log holds this batch. The same place and epoch with other content is no conflict but damage.
+func (s *State) same(e *Entry) bool {
+	i, ok := s.log.find(partition.Offset(e.BaseOffset))
+	if !ok {
+		return false
+	}
+	it := s.log.live()[i]
+	if it.epoch != partition.Epoch(e.Epoch) {
+		return false
+	}
+	after := s.log.chain
+	if i+1 < len(s.log.live()) {
+		after = s.log.live()[i+1].chain
+	}
+	if it.chain != e.Chain || after != batch.NextChain(e.Msg) {
+		s.quarantine("two different batches at %d in epoch %d", e.BaseOffset, e.Epoch)
+		return false
+	}
+	return true
+}
+
+// onFetch serves a candidate that this replica has promised its epoch to; nobody else changes the log meanwhile.
+func (s *State) onFetch(from partition.Member, m Fetch) {
+	if m.Epoch != s.promised || s.durable < m.Epoch || m.From >= m.Until || m.Until > s.log.durable {
+		return
+	}
+	s.emit(ServeFetch{To: from, Epoch: m.Epoch, From: m.From, Until: m.Until})
+}

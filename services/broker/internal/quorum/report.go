@@ -1,0 +1,71 @@
+package quorum
+
+import (
+	"slices"
+
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
+)
+
+// Report is what a State says about itself.
+type Report struct {
+	Role          string          // follower, candidate or leader
+	Epoch         partition.Epoch // the role's; for a follower the one it last promised
+	Promised      partition.Epoch
+	Start, End    partition.Offset
+	HighWatermark partition.Offset
+	Persisted     partition.Offset // a majority has everything below on disk
+	Generation    uint64
+	Written       partition.Offset
+	Durable       partition.Offset // the own persisted mark
+	LastEpoch     partition.Epoch
+	LastTime      int64
+	SegmentBase   partition.Offset
+	SegmentData   bool // the open segment holds records
+	Quarantined   bool
+}
+
+// Report describes the state.
+func (s *State) Report() Report {
+	r := Report{
+		Epoch: s.role.epochOf(), Promised: s.promised, Start: s.log.start, End: s.log.end, HighWatermark: s.hw, Persisted: s.persisted,
+		Generation: s.log.gen, Written: s.log.written, Durable: s.log.durable, LastEpoch: s.log.lastEpoch(), LastTime: s.log.time,
+		SegmentBase: s.log.segment.base, SegmentData: s.log.segment.data, Quarantined: s.quarantined,
+	}
+	switch s.role.(type) {
+	case *follower:
+		r.Role = "follower"
+	case *candidate:
+		r.Role = "candidate"
+	case *leader:
+		r.Role = "leader"
+	}
+	return r
+}
+
+// CanPropose tells whether the replica leads an active epoch and has heard from a majority of late.
+func (s *State) CanPropose() bool {
+	l, ok := s.role.(*leader)
+	return ok && !s.quarantined && s.heard(&l.term)
+}
+
+// Leads tells whether the replica leads an active epoch.
+func (s *State) Leads() bool {
+	_, ok := s.role.(*leader)
+	return ok && !s.quarantined
+}
+
+// End is where the log ends, committed or not.
+func (s *State) End() partition.Offset { return s.log.end }
+
+// HighWatermark is where the committed log ends.
+func (s *State) HighWatermark() partition.Offset { return s.hw }
+
+// Epochs are the epochs in the log, in order. The slice is a copy.
+func (s *State) Epochs() []EpochStart { return slices.Clone(s.log.epochs) }
+
+// Assigned is the newest assignment learned.
+func (s *State) Assigned() topology.Assignment { return s.assigned }
+
+// TrimStart says that the local log now starts at start.
+func (s *State) TrimStart(start partition.Offset) { s.log.start = max(s.log.start, min(start, s.hw)) }

@@ -1,0 +1,91 @@
+package sealed
+
+import (
+	"slices"
+
+	"github.com/seedqueue/sq/libs/partition"
+)
+
+// closing is a segment on its way from closed to sealed.
+type closing struct {
+	base, end partition.Offset
+	digesting bool
+	digested  bool
+	seal      Seal
+	proposed  bool
+	at        partition.Offset // of the proposed Seal
+}
+
+// Closing is the queue of closed segments whose Seal is not committed, oldest first. The zero value is empty.
+type Closing struct {
+	queue []closing
+}
+
+// Add puts a segment that was just cut, or found closed by recovery, behind the others. One that is known is not added again.
+func (c *Closing) Add(base, end partition.Offset) {
+	if n := len(c.queue); n > 0 && c.queue[n-1].end >= end {
+		return
+	}
+	c.queue = append(c.queue, closing{base: base, end: end})
+}
+
+// Len tells how many wait.
+func (c *Closing) Len() int { return len(c.queue) }
+
+// Digest gives the next segment whose digest is to be computed, and takes note that it is being done. A segment has to be persisted up to its
+// end first.
+func (c *Closing) Digest(persisted partition.Offset) (base, end partition.Offset, ok bool) {
+	for i := range c.queue {
+		s := &c.queue[i]
+		if s.end > persisted {
+			break
+		}
+		if !s.digesting && !s.digested {
+			s.digesting = true
+			return s.base, s.end, true
+		}
+	}
+	return 0, 0, false
+}
+
+// Digested takes in a digest. One that nobody waits for is ignored.
+func (c *Closing) Digested(seal Seal) {
+	for i := range c.queue {
+		s := &c.queue[i]
+		if s.base == seal.Base && s.end == seal.End && s.digesting {
+			s.digesting, s.digested, s.seal = false, true, seal
+		}
+	}
+}
+
+// Propose gives the oldest Seal that may go into the log now: digest known, end at or below the high watermark (R13), and none before it
+// waiting. The caller appends it at the offset at.
+func (c *Closing) Propose(hw, at partition.Offset) (Seal, bool) {
+	for i := range c.queue {
+		s := &c.queue[i]
+		if s.proposed {
+			continue
+		}
+		if !s.digested || s.end > hw {
+			return Seal{}, false
+		}
+		s.proposed, s.at = true, at
+		return s.seal, true
+	}
+	return Seal{}, false
+}
+
+// Cut takes back what the log lost at or above to: Seals that were proposed there, and segments that are open again.
+func (c *Closing) Cut(to partition.Offset) {
+	c.queue = slices.DeleteFunc(c.queue, func(s closing) bool { return s.end > to })
+	for i := range c.queue {
+		if c.queue[i].proposed && c.queue[i].at >= to {
+			c.queue[i].proposed = false
+		}
+	}
+}
+
+// Sealed forgets the segments up to an end whose Seal is committed.
+func (c *Closing) Sealed(end partition.Offset) {
+	c.queue = slices.DeleteFunc(c.queue, func(s closing) bool { return s.end <= end })
+}
