@@ -1,0 +1,25 @@
+package coordinator
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seedqueue/sq/libs/clock"
+	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/libs/transport"
+)
+
+// Deps is what a programmer hands in. All are needed.
+type Deps struct {
+	Clock   clock.Clock
+	Network transport.Network
+	Store   topology.Store // stays the caller's to close
+	Log     *slog.Logger
+	Metrics *prometheus.Registry
+	Tracers trace.TracerProvider
+	Rand    io.Reader // of UUIDs
+	Version string
+}

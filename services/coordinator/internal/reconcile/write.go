@@ -1,0 +1,146 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
+)
+
+// writer carries out one plan.
+type writer struct {
+	loop     *Loop
+	view     *topology.View // what was planned from
+	until    time.Time      // when the plan has grown old
+	revision int64          // of the last write
+	raced    bool           // a compare failed
+}
+
+// batches cuts nominations so that each fits one Txn.
+func batches(all []Nomination) [][]Nomination {
+	var cut [][]Nomination
+	from := 0
+	brokers := map[partition.NodeID]struct{}{}
+	for i, n := range all {
+		brokers[n.Given], brokers[n.Next.Leader.Broker] = struct{}{}, struct{}{}
+		if i-from == nominationsPerTxn || (len(brokers) > brokersPerTxn && i > from) {
+			cut = append(cut, all[from:i])
+			from = i
+			clear(brokers)
+			brokers[n.Given], brokers[n.Next.Leader.Broker] = struct{}{}, struct{}{}
+		}
+	}
+	if from < len(all) {
+		cut = append(cut, all[from:])
+	}
+	return cut
+}
+
+// nominate writes a batch in one Txn; where that fails, each alone, so that one changed partition does not keep the others waiting.
+func (w *writer) nominate(ctx context.Context, batch []Nomination) error {
+	ok, err := w.tryNominate(ctx, batch)
+	if err != nil || ok {
+		return err
+	}
+	if len(batch) == 1 {
+		w.lost(batch[0])
+		return nil
+	}
+	for i := range batch {
+		ok, err := w.tryNominate(ctx, batch[i:i+1])
+		if err != nil {
+			return err
+		}
+		if !ok {
+			w.lost(batch[i])
+		}
+	}
+	return nil
+}
+
+func (w *writer) tryNominate(ctx context.Context, batch []Nomination) (bool, error) {
+	var compares []topology.Compare
+	var ops []topology.Op
+	brokers := map[partition.NodeID]struct{}{}
+	for _, n := range batch {
+		key := topology.PartitionKey(n.ID)
+		value, err := topology.Encode(n.Next)
+		if err != nil {
+			return false, err //nolint:wrapcheck // names the type.
+		}
+		ops = append(ops, topology.Op{Key: key, Value: value})
+		compares = append(compares, topology.Compare{Key: key, Target: topology.CompareModRevision, Want: n.ModRevision})
+		for _, id := range []partition.NodeID{n.Given, n.Next.Leader.Broker} {
+			if _, have := brokers[id]; !have {
+				brokers[id] = struct{}{}
+				compares = append(compares, w.liveness(id))
+			}
+		}
+	}
+	ok, err := w.write(ctx, compares, ops)
+	if !ok || err != nil {
+		return false, err
+	}
+	for _, n := range batch {
+		w.loop.cfg.Metrics.nominations.WithLabelValues(string(n.Why)).Inc()
+		w.loop.cfg.Log.Info("nominated leader", "partition", n.ID.String(), "epoch", uint64(n.Next.Epoch),
+			"node", uint64(n.Next.Leader.Broker), "incarnation", uint64(n.Next.Leader.Incarnation), "why", string(n.Why))
+	}
+	return true, nil
+}
+
+// liveness compares that a broker's live key is as the plan saw it.
+func (w *writer) liveness(id partition.NodeID) topology.Compare {
+	compare := topology.Compare{Key: topology.BrokerLiveKey(id), Target: topology.CompareModRevision}
+	if live := w.view.Brokers[id].Live; live != nil {
+		compare.Want = live.ModRevision
+	}
+	return compare
+}
+
+func (w *writer) lost(n Nomination) {
+	w.raced = true
+	w.loop.cfg.Metrics.lost.Inc()
+	w.loop.cfg.Log.Debug("nomination lost a race", "partition", n.ID.String(), "epoch", uint64(n.Next.Epoch))
+}
+
+func (w *writer) collect(ctx context.Context, c Collection) error {
+	ops := make([]topology.Op, len(c.Keys))
+	for i, key := range c.Keys {
+		ops[i] = topology.Op{Key: key, Delete: true}
+	}
+	ok, err := w.write(ctx, c.Compares, ops)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		w.raced = true
+		return nil
+	}
+	w.loop.cfg.Metrics.collected.Add(float64(len(c.Keys)))
+	w.loop.cfg.Log.Info("removed keys of a topic that is gone", "topic", c.Topic.String(), "keys", len(c.Keys))
+	return nil
+}
+
+func (w *writer) write(ctx context.Context, compares []topology.Compare, ops []topology.Op) (bool, error) {
+	cfg := w.loop.cfg
+	if cfg.Clock.Now().After(w.until) {
+		return false, errStale
+	}
+	guard, err := cfg.Office.Guard()
+	if err != nil {
+		return false, err //nolint:wrapcheck // says all.
+	}
+	result, err := cfg.Store.Txn(ctx, append([]topology.Compare{guard}, compares...), ops)
+	if err != nil {
+		return false, fault.Wrap("reconcile", err)
+	}
+	if !result.Succeeded {
+		cfg.Office.Doubt()
+		return false, nil
+	}
+	w.revision = result.Revision
+	return true, nil
+}
