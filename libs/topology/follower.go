@@ -25,7 +25,8 @@ const (
 
 var errWatchEnded = errors.New("watch ended")
 
-// Follower keeps a View of the cluster's metadata. Readers never wait for it: they get the newest View there is.
+// Follower keeps a View of the cluster's metadata. Readers never wait for it: they get the newest View there is. A View has everything up to
+// its Revision; what the periodic list finds that the watch has not delivered yet is in it too.
 type Follower struct {
 	store Store
 	log   *slog.Logger
@@ -197,7 +198,7 @@ func (f *Follower) apply(batch []Events) {
 		}
 		for _, c := range events.Changes {
 			if c.Deleted {
-				f.drop(change, c.KV.Key)
+				f.drop(change, c.KV.Key, c.KV.ModRevision)
 			} else {
 				f.put(change, c.KV)
 			}
@@ -215,6 +216,7 @@ func (f *Follower) install(kvs []KV, revision int64, whole bool) {
 	if revision < change.view.Revision {
 		return // a watch was quicker
 	}
+	f.mu.listed = revision
 	listed := make(map[string]struct{}, len(kvs))
 	for _, kv := range kvs {
 		listed[kv.Key] = struct{}{}
@@ -223,19 +225,18 @@ func (f *Follower) install(kvs []KV, revision int64, whole bool) {
 	if whole {
 		for key := range f.mu.known {
 			if _, ok := listed[key]; !ok {
-				f.drop(change, key)
+				f.drop(change, key, revision)
 			}
 		}
+		change.view.Revision = revision // a list of changes does not show deletions: those of the watch must still count
 	}
-	change.view.Revision = revision
-	f.mu.listed = revision
 	f.publish(change)
 }
 
 func (f *Follower) begin() *fold { return newFold(f.View()) }
 
 func (f *Follower) put(change *fold, kv KV) {
-	if f.mu.known[kv.Key] == kv.ModRevision {
+	if f.mu.known[kv.Key] >= kv.ModRevision {
 		return
 	}
 	followed, err := change.put(kv)
@@ -248,8 +249,8 @@ func (f *Follower) put(change *fold, kv KV) {
 	}
 }
 
-func (f *Follower) drop(change *fold, key string) {
-	if _, ok := f.mu.known[key]; !ok {
+func (f *Follower) drop(change *fold, key string, revision int64) {
+	if known, ok := f.mu.known[key]; !ok || known > revision {
 		return
 	}
 	delete(f.mu.known, key)

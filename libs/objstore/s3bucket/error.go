@@ -35,7 +35,7 @@ func meaning(err error) error {
 		return objstore.ErrRange
 	case "BadDigest", "XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch", "InvalidDigest":
 		return objstore.ErrChecksum
-	case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken":
+	case "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "XAdminUserNotFound":
 		return objstore.ErrDenied
 	}
 	answer, ok := errors.AsType[*awshttp.ResponseError](err)
