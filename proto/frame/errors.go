@@ -118,6 +118,8 @@ func remoteOf(err error) *RemoteError {
 	switch {
 	case errors.Is(err, ErrOverBudget):
 		return &RemoteError{Kind: wirecapnp.ErrorKind_overloaded, Text: err.Error(), RetryAfter: retryAfter}
+	case errors.Is(err, ErrTruncated):
+		return &RemoteError{Kind: wirecapnp.ErrorKind_invalid, Text: err.Error()}
 	case errors.Is(err, ErrStalled):
 		return &RemoteError{Kind: wirecapnp.ErrorKind_deadlineExceeded, Text: err.Error()}
 	default:
