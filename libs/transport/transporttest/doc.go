@@ -1,0 +1,2 @@
+// Package transporttest is what every transport.Network must pass. Called by the tests of the homes.
+package transporttest
