@@ -104,6 +104,8 @@ func (c *Coordinator) Active() bool {
 // or a listener that broke.
 func (c *Coordinator) Run(ctx context.Context) error {
 	defer c.closeListeners()
+	addrs := c.Addrs()
+	c.deps.Log.Info("coordinator listens", "grpc", addrs.GRPC, "http", addrs.HTTP, "admin", addrs.Admin)
 	parts := []lifecycle.Part{
 		{Name: "health", Run: func(ctx context.Context) error { return telemetry.ServeHTTP(ctx, c.deps.Log, c.http, c.health()) }},
 		{Name: "follower", Run: c.parts.follower.Run},

@@ -12,7 +12,7 @@ import (
 	"github.com/seedqueue/sq/libs/transport"
 )
 
-// Deps is what a programmer hands in. All are needed.
+// Deps is what a programmer hands in. All but Hostname are needed.
 type Deps struct {
 	Clock   clock.Clock
 	Network transport.Network
@@ -22,4 +22,6 @@ type Deps struct {
 	Tracers trace.TracerProvider
 	Rand    io.Reader // of UUIDs
 	Version string
+	// Hostname stands for a wildcard listen address in what is advertised; empty where none is listened on.
+	Hostname string
 }

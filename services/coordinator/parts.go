@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -75,14 +76,26 @@ func (c *Coordinator) wire() (parts, error) {
 
 // live is what the election writes into etcd.
 func (c *Coordinator) live() topology.Live {
-	live := topology.Live{ID: c.cfg.NodeID, Zone: c.cfg.Zone, Software: c.deps.Version, GRPC: c.cfg.AdvertiseGRPC, HTTP: c.http.Addr().String()}
+	live := topology.Live{
+		ID: c.cfg.NodeID, Zone: c.cfg.Zone, Software: c.deps.Version, GRPC: c.cfg.AdvertiseGRPC,
+		HTTP: reachable(c.http.Addr().String(), c.deps.Hostname),
+	}
 	if live.GRPC == "" {
-		live.GRPC = c.grpc.Addr().String()
+		live.GRPC = reachable(c.grpc.Addr().String(), c.deps.Hostname)
 	}
 	if live.ID == "" {
 		live.ID = live.GRPC
 	}
 	return live
+}
+
+// reachable puts the host's name in place of a wildcard.
+func reachable(address, hostname string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || hostname == "" || ip == nil || !ip.IsUnspecified() {
+		return address
+	}
+	return net.JoinHostPort(hostname, port)
 }
 
 // uuids makes random ones. A source of randomness that fails is beyond help, and random UUIDs must not be guessed.

@@ -25,9 +25,7 @@ func main() {
 	cfg, err := config.Load(program, os.Args[1:], os.Environ(), coordinator.Defaults())
 	code := 2
 	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-		err, code = run(ctx, cfg), 1
-		stop()
+		err, code = run(cfg), 1
 	}
 	if err != nil && !errors.Is(err, config.ErrDone) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
@@ -35,7 +33,9 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, cfg coordinator.Config) (err error) {
+func run(cfg coordinator.Config) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	tel, err := telemetry.New(ctx, telemetry.Config{
 		Service: program, Instance: cfg.NodeID, Version: version.Version(), LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat, Out: os.Stderr,
 	})
@@ -48,14 +48,13 @@ func run(ctx context.Context, cfg coordinator.Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	hostname, _ := os.Hostname() // only for what is advertised, which a flag can say too
 	c, err := coordinator.New(ctx, cfg, coordinator.Deps{
 		Clock: clock.Real(), Network: tcpnet.New(), Store: store, Log: tel.Log, Metrics: tel.Registry, Tracers: tel.Tracers,
-		Rand: rand.Reader, Version: version.Version(),
+		Rand: rand.Reader, Version: version.Version(), Hostname: hostname,
 	})
 	if err != nil {
 		return err
 	}
-	addrs := c.Addrs()
-	tel.Log.Info("coordinator listens", "grpc", addrs.GRPC, "http", addrs.HTTP, "admin", addrs.Admin)
 	return c.Run(ctx)
 }

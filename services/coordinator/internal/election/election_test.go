@@ -79,10 +79,10 @@ func (r *rig) holder() topology.Live {
 	return live
 }
 
-// advance moves time in steps short enough for renewals.
-func (r *rig) advance(d time.Duration) {
+// advance moves time in steps short enough for renewals, each when so many timers wait: the candidate's, and that of the lease if it has one.
+func (r *rig) advance(d time.Duration, timers int) {
 	for ; d > 0; d -= ttl / 4 {
-		if err := r.clock.AwaitPending(r.t.Context(), 1); err != nil {
+		if err := r.clock.AwaitPending(r.t.Context(), timers); err != nil {
 			r.t.Fatal(err)
 		}
 		r.clock.Advance(ttl / 4)
@@ -155,7 +155,7 @@ func TestLaterLifeIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := r.stand("a")
-	r.advance(2 * ttl)
+	r.advance(2*ttl, 1)
 	if got := r.holder(); got.Incarnation != 1<<40 {
 		t.Errorf("incarnation %d displaced it", got.Incarnation)
 	}
@@ -169,7 +169,7 @@ func TestRenewalsKeepTheTerm(t *testing.T) {
 	a := r.stand("a")
 	<-a.won
 	before, _ := a.Guard()
-	r.advance(5 * ttl)
+	r.advance(5*ttl, 2)
 	if after, err := a.Guard(); err != nil || after != before {
 		t.Errorf("guard %+v %v, was %+v", after, err, before)
 	}
@@ -187,7 +187,7 @@ func TestPausedHolderRefuses(t *testing.T) {
 	}
 	<-a.lost
 	r.store.SetUnavailable(false)
-	r.advance(ttl)
+	r.advance(ttl, 1)
 	<-a.won
 }
 
@@ -221,7 +221,7 @@ func TestUnansweredCreateIsCleared(t *testing.T) {
 		return memstore.Ambiguous
 	})
 	a := r.stand("a")
-	r.advance(ttl)
+	r.advance(ttl, 1)
 	<-a.won
 	if _, err := a.Guard(); err != nil {
 		t.Error(err)
