@@ -1,0 +1,211 @@
+package upstream
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/proto/frame"
+	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/gateway/internal/route"
+)
+
+// Caller makes calls for one client. Replies are the callers' to Release.
+type Caller struct {
+	cluster *Cluster
+	links   *links
+	lanes   *lanes
+	life    context.Context //nolint:containedctx // the caller's own life, not a call's.
+	end     context.CancelFunc
+}
+
+// Close ends the connections and joins what is in flight, which ends with an error.
+func (c *Caller) Close() {
+	c.end()
+	c.lanes.refuse()
+	c.links.close()
+	c.lanes.work.Wait()
+}
+
+// fill writes a request for a leader of an epoch.
+type fill func(req wirecapnp.Request, epoch partition.Epoch) error
+
+// setTopic writes the two words of a topic's identity.
+func setTopic(make func() (batchcapnp.Uuid, error), topic partition.UUID) error {
+	uuid, err := make()
+	if err != nil {
+		return err //nolint:wrapcheck // frame says what it was building.
+	}
+	hi, lo := topic.Halves()
+	uuid.SetHi(hi)
+	uuid.SetLo(lo)
+	return nil
+}
+
+// toLeader makes a call that may be repeated to whoever leads the partition.
+func (c *Caller) toLeader(ctx context.Context, id partition.ID, fill fill) (*frame.Reply, error) {
+	turn := c.cluster.turn(c.life, id)
+	for {
+		leader, err := c.cluster.router.Table().Leader(id)
+		if err == nil {
+			var reply *frame.Reply
+			reply, err = c.ask(ctx, id, leader, func(req wirecapnp.Request) error { return fill(req, leader.Epoch) })
+			if err == nil {
+				return reply, nil
+			}
+		}
+		if err := turn.next(ctx, leader, err, again(err)); err != nil {
+			return nil, readFault(ctx, err)
+		}
+	}
+}
+
+// ask makes one attempt at a leader. The error is a fault.
+func (c *Caller) ask(ctx context.Context, id partition.ID, leader route.Leader, fill func(wirecapnp.Request) error) (*frame.Reply, error) {
+	client, err := c.links.get(ctx, leader.Addr)
+	if err != nil {
+		return nil, err
+	}
+	pending, err := client.Start(ctx, fill)
+	if err != nil {
+		return nil, Fault(err)
+	}
+	reply, err := c.cluster.await(ctx, pending, id, leader)
+	return reply, Fault(err)
+}
+
+// askAt makes one attempt at an address that is no leader's.
+func (c *Caller) askAt(ctx context.Context, addr string, fill func(wirecapnp.Request) error) (*frame.Reply, error) {
+	client, err := c.links.get(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := client.Call(ctx, fill)
+	return reply, Fault(err)
+}
+
+// await waits for an answer, and gives it up a moment after the View names a later leader.
+func (c *Cluster) await(ctx context.Context, pending *frame.Pending, id partition.ID, leader route.Leader) (*frame.Reply, error) {
+	timer := c.clock.NewTimer(c.limits.SuspectAfter)
+	defer timer.Stop()
+	select {
+	case <-pending.Done():
+		return pending.Wait(ctx)
+	case <-ctx.Done():
+		return pending.Wait(ctx)
+	case <-timer.C():
+	}
+	watched, giveUp := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.watch(watched, id, leader, giveUp)
+	}()
+	defer func() {
+		giveUp(nil)
+		<-ended
+	}()
+	return pending.Wait(watched)
+}
+
+// watch calls giveUp once another leader has served for MovedGrace.
+func (c *Cluster) watch(ctx context.Context, id partition.ID, old route.Leader, giveUp context.CancelCauseFunc) {
+	_, err := c.router.WaitFor(ctx, func(t route.Table) bool {
+		now, err := t.Leader(id)
+		return err == nil && now != old || fault.Is(err, fault.NotFound)
+	})
+	if err != nil {
+		return // the answer came, or the call ended
+	}
+	grace := c.clock.NewTimer(c.limits.MovedGrace)
+	defer grace.Stop()
+	select {
+	case <-grace.C():
+		giveUp(errMoved)
+	case <-ctx.Done():
+	}
+}
+
+// turn paces the attempts of one call, or of a lane.
+type turn struct {
+	cluster *Cluster
+	life    context.Context //nolint:containedctx // of the Caller: its end ends every wait.
+	id      partition.ID
+	started time.Time
+	step    time.Duration
+}
+
+func (c *Cluster) turn(life context.Context, id partition.ID) *turn {
+	return &turn{cluster: c, life: life, id: id, started: c.clock.Now()}
+}
+
+// within gives a context that ends after d, and with the Caller.
+func (t *turn) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	stop := context.AfterFunc(t.life, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// next returns nil when the next attempt may be made: as soon as another leader is known, at the latest after a wait that doubles. It
+// returns the error to answer where there is to be none: cause is final (repeat is false), ctx has ended or RetryFor is over.
+func (t *turn) next(ctx context.Context, failed route.Leader, cause error, repeat bool) error {
+	c := t.cluster
+	if ctx.Err() != nil {
+		return t.ended(ctx, cause)
+	}
+	if fault.Is(cause, fault.NotFound) && failed == (route.Leader{}) {
+		return t.created(ctx, cause)
+	}
+	if t.life.Err() != nil {
+		return errClosing()
+	}
+	if !repeat {
+		return cause
+	}
+	if c.clock.Now().Sub(t.started) >= c.limits.RetryFor {
+		return cause
+	}
+	c.metrics.retries.WithLabelValues(fault.KindOf(cause).String()).Inc()
+	t.step = min(max(2*t.step, c.limits.RetryFirst), c.limits.RetryLast)
+	wait, cancel := t.within(ctx, t.step)
+	defer cancel()
+	_, err := c.router.WaitFor(wait, func(table route.Table) bool {
+		now, err := table.Leader(t.id)
+		return err == nil && now != failed || fault.Is(err, fault.NotFound)
+	})
+	if err != nil && ctx.Err() != nil {
+		return t.ended(ctx, cause)
+	}
+	return nil
+}
+
+// ended gives the error of a call whose context has ended while nothing was in flight.
+func (t *turn) ended(ctx context.Context, cause error) error {
+	if fault.Is(cause, fault.OutcomeUnknown) {
+		return cause
+	}
+	return &fault.Error{Kind: fault.KindOf(context.Cause(ctx)), Op: "call the leader of partition " + strconv.FormatUint(uint64(t.id.Index), 10), Err: cause}
+}
+
+// created gives a topic that the View does not show a moment: it may just have been created through another gateway.
+func (t *turn) created(ctx context.Context, cause error) error {
+	c := t.cluster
+	if c.clock.Now().Sub(t.started) >= c.limits.UnknownGrace {
+		return cause
+	}
+	wait, cancel := t.within(ctx, c.limits.UnknownGrace)
+	defer cancel()
+	if _, err := c.router.WaitFor(wait, func(table route.Table) bool {
+		_, err := table.Leader(t.id)
+		return !fault.Is(err, fault.NotFound)
+	}); err != nil {
+		return cause
+	}
+	return nil
+}
