@@ -1,0 +1,43 @@
+package embedded_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seedqueue/sq/cli/internal/embedded"
+	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/libs/topology/etcdstore"
+)
+
+func TestEtcdKeepsItsData(t *testing.T) {
+	dir := t.TempDir()
+	for _, want := range []bool{false, true} {
+		start := time.Now()
+		e, err := embedded.StartEtcd(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("ready in %v", time.Since(start))
+		store := etcdstore.Wrap(e.Client(), 0)
+		kv, ok, _, err := store.Get(t.Context(), "/sq/x")
+		if err != nil || ok != want || (ok && string(kv.Value) != "1") {
+			t.Errorf("get: %q %v %v", kv.Value, ok, err)
+		}
+		if _, err := store.Txn(t.Context(), nil, []topology.Op{{Key: "/sq/x", Value: []byte("1")}}); err != nil {
+			t.Error(err)
+		}
+		lease, err := store.Grant(t.Context(), time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		if err := store.KeepAliveOnce(t.Context(), lease); err != nil {
+			t.Error(err)
+		}
+		start = time.Now()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+		e.Close()
+		t.Logf("closed in %v", time.Since(start))
+	}
+}
