@@ -93,3 +93,39 @@ struct CollectedRequest @0xbc6d7e8f90a1b2db {
   keys @2 :List(Text);
 }
 struct Done @0xbd7e8f90a1b2c3ec {}
+
+# An object in the bucket: the tier tables of some partitions as of one moment. It never changes. Of the manifests that have a partition
+# the one with the highest sequence is valid. docs/formats/manifest.md has the rules.
+struct Manifest @0xbe8f90a1b2c3d4ed {
+  magic @0 :UInt32;          # "SQM1" read as little-endian
+  formatVersion @1 :UInt16;  # 1
+  flags @2 :UInt16;          # 0
+  sequence @3 :UInt64;       # as in the object's key
+  created @4 :Int64;         # microseconds since 1970, the tierer's clock
+  crc @5 :UInt32;            # CRC32C of the whole message with this field zero; byte 24 of the data section
+  cluster @6 :Batch.Uuid;
+  tierer @7 :Text;
+  partitions @8 :List(Partition);
+
+  struct Partition @0xbf90a1b2c3d4e5fe {
+    topic @0 :Batch.Uuid;
+    partition @1 :UInt32;
+    epoch @2 :UInt64;         # in which the leader gave the table
+    tableVersion @3 :UInt64;
+    logStart @4 :UInt64;
+    tierEnd @5 :UInt64;
+    segments @6 :List(Segment);  # by base, none overlapping
+  }
+
+  # The object's key follows from these fields.
+  struct Segment @0xc0a1b2c3d4e5f60f {
+    base @0 :UInt64;
+    end @1 :UInt64;
+    epoch @2 :UInt64;
+    size @3 :UInt64;
+    objectSize @4 :UInt64;
+    firstAppendTime @5 :Int64;
+    lastAppendTime @6 :Int64;
+    sha256 @7 :Data;
+  }
+}

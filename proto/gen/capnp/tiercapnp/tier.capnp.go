@@ -1481,95 +1481,591 @@ func (f Done_Future) Struct() (Done, error) {
 	return Done(p.Struct()), err
 }
 
-const schema_d2f1a1a83a1f5b02 = "x\xda\xa4VohT\xd9\x15?\xbf{g\xf2\x12&" +
-	"\xc9\xe4\xf1\x06TP\xd2\x16?XQ\x89\xb1-m\xb0" +
-	"hS\x03j\x15r3\xc1\x96\xfe\xf9\xf0\x92\\\xcd\xb3" +
-	"\xf3\xcfy/5\x11\xacV\xa4\xb4\xc5\xa2\xa5\x96\xb6`" +
-	"A?\x08\x11\x84\x9a\xd4\xb4\xa6k@]\x17T\\P" +
-	"W?\xac\xbb\x9f\x96eYd\x05\x05\xdd]a\xe5-" +
-	"\xe7\xcd\xcc{/\xe3\xb8\x18\xf7\xdb\x9ds\x7fs\xef9" +
-	"\xbf\xdf\xef\x9c\xfb\xba\x1e%6&\xd6\xb6\x19)\x12\xea" +
-	"`\xb2\xc9\xff\xc6\xa2\xa6\xa7\x1f\xbese\x8aT\x0aM" +
-	"\xbe\xf8Eg\xcf\xe4\xa9\xc7w(\x09\x83\xc8r\x927" +
-	"\xac\xb1\xa4A\xb4nO\xf2(\x08\xfe\xda\x15\x01|\x9a" +
-	"\xd1\x88\xd0\x09\x06\xc3\xb8c\xb5\x19\xbcj1\xf6\x12\xfc" +
-	"\xde\x1f\x04\xe0\xff\x90\x99B\xfd\xc1y\xe3\x8a5f," +
-	"\"\xb2\xf6\x1b\x1b\x08~vk\x00>Oj1\x9a\xa2" +
-	"\x7f&%\xdf=e\x08Xs|\xf2\xbaY\xc3\xe74" +
-	"F~\xb2\x91!3\x9c\x86\xac?\xfba\xcb\x03\xebY" +
-	"\x0b\xa3\x9f\xb6t2z\xec\x97\x01\xfc\xbfuI'\x05" +
-	"\xa3\xcd\xd4}kY\x8aWKR\xff&\xf8\xbf\xcf\x07" +
-	"\xe8\xff5<z&u\xc5\x9aK\x05\x89\xa4\x82\xa3\xff" +
-	"\xfe\xdb\x00~\x81\xd1\xc9z\xf4\xed\xd6i\xeb\xddVF" +
-	"\xdfk\xfd)\xa3'\x8f\x06\xf0\xd9\x86\x89\xfc\xb0\xfd\x81" +
-	"\xb5\xa5\x9dW}\xed\x9c\xc8\xec\xb1\x00\xfd\x7f\x06\x8b:" +
-	"\xaa\x9f\xb6\xdf\xb7\x90\xe6\xd5\xf3v\xa6\xfa\xc6\xa9\x00\xfc" +
-	"F\xc34~\x95\xbeo9\x0c^\xa7\xd3A\x1a\xefM" +
-	"\x07\xf0\x8b\x0d\xd3\xb8\xdc\xf1\x81\xf5v\x07\xaf\xaewp" +
-	"\x1a\x9f\xbc\x19\xa0\xe7\xe6\xab\x18d1f\x1e\xb2&L" +
-	"\x83\xee\xfa\x9e\xa3\xcbk\x86\xed\x92(\x94z\xb2\xda\xce" +
-	"\xe9\x91\xac\xde\x95\xd7\x05\x8f\xa8\x1fPKe\x82(\x01" +
-	"\"sf%\x91:'\xa1.\x0a\x98@\x06\x1c\x9c\xfd" +
-	"\x16\x91:/\xa1.\x09\x98Bd \x88\xcc9F^" +
-	"\x90PW\x05 3\x90D\xe6\xe5\x1e\"uQB]" +
-	"\x130\x132\x83\x04\x91\xf9V7\x91\xba$\xa1n\x0a" +
-	"\x98\xc9D\x06I\"\xf3\xfa!\"uMB\xdd\x150" +
-	"\x9b\x92\x194\x11\x99\xb7\xf7\x11\xa9[\x12\xea}\x81\xf4" +
-	"\x90\xedj\xb4\x90@\x0b\xc1\xd0\x85\x91\xda:\xed:\xfb" +
-	"\xc2\x8d\x0d\xee\xa8\xdd\xfd\xdd\xef\xa1\x8d\x04\xda\x08\x9d\xba" +
-	"T\x1c\x1e\xadm\xfa;\x9d\xb2\xeb\xfd\xa8T\x82.\x8c" +
-	"\x0c:yMH\x92@\x92\xe0\xe7\xec`C\xd3\x86\xca" +
-	"N\xb8\x11'j\xb3]\xfe\x8dv\xbd\x01\xbdgL\xbb" +
-	"\xf0\x98\xa8\xe6\x90\xa8o\xff\x9cH\xad\x90P\xdf\x89\x11" +
-	"\xb5v\x88HuI\xa8\xf5\x02\xfe^\xdb\xf1\xb6;\xb9" +
-	"\x1cI\xc7E3\x094\x13\xfc\xbc=\x1e0OF\xc1" +
-	"\x8b\xa2\x0do-\xe5&H%\x10\xeb=\x13\xbd\x07\xaa" +
-	"\xdb*\x11f\xd2\xc6\x99\xb4J\xa8\x15\x02~\xc9.{" +
-	"\x8e\xe7\x14I\x16\\\xb4\x13\xfa%\xd0\x11\x9d@\xe0`" +
-	"x\x9f\xac\xbboM\xf5G`\x8a\xe5\xe1\x0d\x0fY\xc1" +
-	"\x8f%\xd4\x13\x81Z\xa9\x8f\x07\x88\xd4#\x09\xf5\x05{" +
-	"\x02\x15O<c\xe0\x13\x89\x01\x08\x98RTL\xf1\xbc" +
-	"\x97H}.\x91M r\x85\x05\x0c\x11\x0d@\"\xdb" +
-	"\x8a\xc8\x17V\x0b\x0e\x11e\x9b9\x9eAd\x0d\xcb\xc4" +
-	"n\xa2l\x07\xc7\x97r\xdc@&\xe8\x9d%\xe8!\xca" +
-	"f8\xde\xc5\xf1f\x91A3\x91\xb5\x9a\x8f\xcf\xae\xe2" +
-	"\xf8f\x08tz\xc5\x923\x8c\x0e\xdf\\\xdf\xb6o\xd9" +
-	"\xa7\xd3\xe7\x98\x89\x0e\x8a\xf1\x85BM\x8d\xf9&:\xc0" +
-	"\\\xf5E\xf6\xf3\xf5x\xa9X\xf6\xf4\x08\x19\x8d\xa2\xd8" +
-	"\xa1\xcb\xaeS,P\xb8\xe3\xd9C9\xbdC\x97)\xcd" +
-	"\xf1\xc8\xb8A\x17F\x12\x85c\xbe*\xd1p1\x97\xd3" +
-	"\xc3\x9eM\xc6PN\xd7`\xad$\xe6\xe9\xc7~\x19\xd0" +
-	"\xf6H\xa5\xa5\x07\xf4\x9e\xf4\x98v\x03\xa3fB\xf1\xf6" +
-	"\xb3&\xe3\x12\xeap$\xde\xefX\xbc\x83\x12\xeaHL" +
-	"\xbc?rC\x1f\x96P\xc7b\xe2\xfdy+\x91:\"" +
-	"\xa1\xfe\xc1\xda\xa1\xd2\xd1\x7f\xe3\xe0q\x09ura\xcc" +
-	"\xce\xebi\xbfTty\xbf@\x14\x91\x95\xb7\xc7{'" +
-	"<\xedr\xacQs\xc4\x8b-\xc9\xdc\x04\x97\xda\x1a\x96" +
-	"\xda\xc7\x15l\x94P\xdb\xa2R\xb7p\xf9\x9b$T\x7f" +
-	"\xac\xd4\xed\\\xc06\x09\xf531\x7f\x9et:\x85\x11" +
-	"=^\x1b'\xbe[\xb0K\xeeh\xd1\xe3tj\xb1x" +
-	":\x83\xacme>Tz\xe6uh\xefnD;W" +
-	"\xf2\x07\x09u<F\xfb_x\xba\x1c\x93P'\x16h" +
-	"h\xd7)\x0c\x87%\xa6w\x96\x8b\xf98\xe1_1\x8f" +
-	"P\xab\xb13\x18\x0f\\\xe1\xe2\xb0\xc2\x7fvG.\x08" +
-	"'\xe0\xbfv\x13\xa9\x13\x12j2\xf6T\x9c\xe6\x09p" +
-	"RB\x9d\xe5\x12\xabo\xc5\x19\xd6`RB\x9d\x17@" +
-	"\xa2R\xe1\xd4\xd6\xea\xebsS\xe0\x9bIT\x9f\x0a\xe6" +
-	"\xe2\xaa\x84\xba%\xea\x07|\xe3\xdez\xa1es\xc5]" +
-	"Y\xcf.{q\xa7\xb9\x95\xf7/pZ\xd8\x84+\x97" +
-	"4\x7f\xf6\xd1\xbd\xab\x7f\xad6a:_,k\x80\x04" +
-	"P'\xfc\x8f\x8b\xf9\xbc\xe3\x0d:\xba\x1co\xba\x98\x13" +
-	"\xbb\x1b8\x91\xd5\xdf,\xa1\x06c\xea+\xae\xb8_B" +
-	"\xe5\x16\xa6\xe9+\xe5\xff\xd2\x94k\xad\x13{\xceX\xa2" +
-	"\xe5\x12\xaa+&\xe6j\x16s\x95\x84\xfa\xbex\x91\xd4" +
-	"\xc6\xdc\xcf\xbb\xb2\xaf:\x14\x83\x0e\x91\x15\x8e\x1a\xfb'" +
-	"\xb4\xcf@\xdc>U\x8eNw\xc7\xedS\xed\x903\xbb" +
-	"#\xfb\x84\x9f\x1aS\\\xc5Y\x09u!\xf6\xa91\xf3" +
-	"\xa7\xe8C\xe5\xf5\xdf\x81W\xf5Z\xde.8;\xb5\xeb" +
-	"!\xcbE\x17\x86u\xccs\xf3\xe5\x08\xe6{\x85\x1c\xe3" +
-	"k\x18heu\x94\x8d.p\x16\xffZO\xb8/{" +
-	"W\xb8\xef7\x15\x0b\x9ag\xda\x97\x01\x00\x00\xff\xff\x07" +
-	"\x0a\xcd3"
+type Manifest capnp.Struct
+
+// Manifest_TypeID is the unique identifier for the type Manifest.
+const Manifest_TypeID = 0xbe8f90a1b2c3d4ed
+
+func NewManifest(s *capnp.Segment) (Manifest, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 3})
+	return Manifest(st), err
+}
+
+func NewRootManifest(s *capnp.Segment) (Manifest, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 3})
+	return Manifest(st), err
+}
+
+func ReadRootManifest(msg *capnp.Message) (Manifest, error) {
+	root, err := msg.Root()
+	return Manifest(root.Struct()), err
+}
+
+func (s Manifest) String() string {
+	str, _ := text.Marshal(0xbe8f90a1b2c3d4ed, capnp.Struct(s))
+	return str
+}
+
+func (s Manifest) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Manifest) DecodeFromPtr(p capnp.Ptr) Manifest {
+	return Manifest(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Manifest) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+func (s Manifest) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Manifest) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Manifest) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+func (s Manifest) Magic() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Manifest) SetMagic(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+func (s Manifest) FormatVersion() uint16 {
+	return capnp.Struct(s).Uint16(4)
+}
+
+func (s Manifest) SetFormatVersion(v uint16) {
+	capnp.Struct(s).SetUint16(4, v)
+}
+
+func (s Manifest) Flags() uint16 {
+	return capnp.Struct(s).Uint16(6)
+}
+
+func (s Manifest) SetFlags(v uint16) {
+	capnp.Struct(s).SetUint16(6, v)
+}
+
+func (s Manifest) Sequence() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Manifest) SetSequence(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s Manifest) Created() int64 {
+	return int64(capnp.Struct(s).Uint64(16))
+}
+
+func (s Manifest) SetCreated(v int64) {
+	capnp.Struct(s).SetUint64(16, uint64(v))
+}
+
+func (s Manifest) Crc() uint32 {
+	return capnp.Struct(s).Uint32(24)
+}
+
+func (s Manifest) SetCrc(v uint32) {
+	capnp.Struct(s).SetUint32(24, v)
+}
+
+func (s Manifest) Cluster() (batchcapnp.Uuid, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return batchcapnp.Uuid(p.Struct()), err
+}
+
+func (s Manifest) HasCluster() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Manifest) SetCluster(v batchcapnp.Uuid) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewCluster sets the cluster field to a newly
+// allocated batchcapnp.Uuid struct, preferring placement in s's segment.
+func (s Manifest) NewCluster() (batchcapnp.Uuid, error) {
+	ss, err := batchcapnp.NewUuid(capnp.Struct(s).Segment())
+	if err != nil {
+		return batchcapnp.Uuid{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Manifest) Tierer() (string, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.Text(), err
+}
+
+func (s Manifest) HasTierer() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Manifest) TiererBytes() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return p.TextBytes(), err
+}
+
+func (s Manifest) SetTierer(v string) error {
+	return capnp.Struct(s).SetText(1, v)
+}
+
+func (s Manifest) Partitions() (Manifest_Partition_List, error) {
+	p, err := capnp.Struct(s).Ptr(2)
+	return Manifest_Partition_List(p.List()), err
+}
+
+func (s Manifest) HasPartitions() bool {
+	return capnp.Struct(s).HasPtr(2)
+}
+
+func (s Manifest) SetPartitions(v Manifest_Partition_List) error {
+	return capnp.Struct(s).SetPtr(2, v.ToPtr())
+}
+
+// NewPartitions sets the partitions field to a newly
+// allocated Manifest_Partition_List, preferring placement in s's segment.
+func (s Manifest) NewPartitions(n int32) (Manifest_Partition_List, error) {
+	l, err := NewManifest_Partition_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Manifest_Partition_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(2, l.ToPtr())
+	return l, err
+}
+
+// Manifest_List is a list of Manifest.
+type Manifest_List = capnp.StructList[Manifest]
+
+// NewManifest creates a new list of Manifest.
+func NewManifest_List(s *capnp.Segment, sz int32) (Manifest_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 3}, sz)
+	return capnp.StructList[Manifest](l), err
+}
+
+// Manifest_Future is a wrapper for a Manifest promised by a client call.
+type Manifest_Future struct{ *capnp.Future }
+
+func (f Manifest_Future) Struct() (Manifest, error) {
+	p, err := f.Future.Ptr()
+	return Manifest(p.Struct()), err
+}
+func (p Manifest_Future) Cluster() batchcapnp.Uuid_Future {
+	return batchcapnp.Uuid_Future{Future: p.Future.Field(0, nil)}
+}
+
+type Manifest_Partition capnp.Struct
+
+// Manifest_Partition_TypeID is the unique identifier for the type Manifest_Partition.
+const Manifest_Partition_TypeID = 0xbf90a1b2c3d4e5fe
+
+func NewManifest_Partition(s *capnp.Segment) (Manifest_Partition, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 2})
+	return Manifest_Partition(st), err
+}
+
+func NewRootManifest_Partition(s *capnp.Segment) (Manifest_Partition, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 2})
+	return Manifest_Partition(st), err
+}
+
+func ReadRootManifest_Partition(msg *capnp.Message) (Manifest_Partition, error) {
+	root, err := msg.Root()
+	return Manifest_Partition(root.Struct()), err
+}
+
+func (s Manifest_Partition) String() string {
+	str, _ := text.Marshal(0xbf90a1b2c3d4e5fe, capnp.Struct(s))
+	return str
+}
+
+func (s Manifest_Partition) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Manifest_Partition) DecodeFromPtr(p capnp.Ptr) Manifest_Partition {
+	return Manifest_Partition(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Manifest_Partition) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+func (s Manifest_Partition) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Manifest_Partition) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Manifest_Partition) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+func (s Manifest_Partition) Topic() (batchcapnp.Uuid, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return batchcapnp.Uuid(p.Struct()), err
+}
+
+func (s Manifest_Partition) HasTopic() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Manifest_Partition) SetTopic(v batchcapnp.Uuid) error {
+	return capnp.Struct(s).SetPtr(0, capnp.Struct(v).ToPtr())
+}
+
+// NewTopic sets the topic field to a newly
+// allocated batchcapnp.Uuid struct, preferring placement in s's segment.
+func (s Manifest_Partition) NewTopic() (batchcapnp.Uuid, error) {
+	ss, err := batchcapnp.NewUuid(capnp.Struct(s).Segment())
+	if err != nil {
+		return batchcapnp.Uuid{}, err
+	}
+	err = capnp.Struct(s).SetPtr(0, capnp.Struct(ss).ToPtr())
+	return ss, err
+}
+
+func (s Manifest_Partition) Partition() uint32 {
+	return capnp.Struct(s).Uint32(0)
+}
+
+func (s Manifest_Partition) SetPartition(v uint32) {
+	capnp.Struct(s).SetUint32(0, v)
+}
+
+func (s Manifest_Partition) Epoch() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Manifest_Partition) SetEpoch(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s Manifest_Partition) TableVersion() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s Manifest_Partition) SetTableVersion(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
+func (s Manifest_Partition) LogStart() uint64 {
+	return capnp.Struct(s).Uint64(24)
+}
+
+func (s Manifest_Partition) SetLogStart(v uint64) {
+	capnp.Struct(s).SetUint64(24, v)
+}
+
+func (s Manifest_Partition) TierEnd() uint64 {
+	return capnp.Struct(s).Uint64(32)
+}
+
+func (s Manifest_Partition) SetTierEnd(v uint64) {
+	capnp.Struct(s).SetUint64(32, v)
+}
+
+func (s Manifest_Partition) Segments() (Manifest_Segment_List, error) {
+	p, err := capnp.Struct(s).Ptr(1)
+	return Manifest_Segment_List(p.List()), err
+}
+
+func (s Manifest_Partition) HasSegments() bool {
+	return capnp.Struct(s).HasPtr(1)
+}
+
+func (s Manifest_Partition) SetSegments(v Manifest_Segment_List) error {
+	return capnp.Struct(s).SetPtr(1, v.ToPtr())
+}
+
+// NewSegments sets the segments field to a newly
+// allocated Manifest_Segment_List, preferring placement in s's segment.
+func (s Manifest_Partition) NewSegments(n int32) (Manifest_Segment_List, error) {
+	l, err := NewManifest_Segment_List(capnp.Struct(s).Segment(), n)
+	if err != nil {
+		return Manifest_Segment_List{}, err
+	}
+	err = capnp.Struct(s).SetPtr(1, l.ToPtr())
+	return l, err
+}
+
+// Manifest_Partition_List is a list of Manifest_Partition.
+type Manifest_Partition_List = capnp.StructList[Manifest_Partition]
+
+// NewManifest_Partition creates a new list of Manifest_Partition.
+func NewManifest_Partition_List(s *capnp.Segment, sz int32) (Manifest_Partition_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 40, PointerCount: 2}, sz)
+	return capnp.StructList[Manifest_Partition](l), err
+}
+
+// Manifest_Partition_Future is a wrapper for a Manifest_Partition promised by a client call.
+type Manifest_Partition_Future struct{ *capnp.Future }
+
+func (f Manifest_Partition_Future) Struct() (Manifest_Partition, error) {
+	p, err := f.Future.Ptr()
+	return Manifest_Partition(p.Struct()), err
+}
+func (p Manifest_Partition_Future) Topic() batchcapnp.Uuid_Future {
+	return batchcapnp.Uuid_Future{Future: p.Future.Field(0, nil)}
+}
+
+type Manifest_Segment capnp.Struct
+
+// Manifest_Segment_TypeID is the unique identifier for the type Manifest_Segment.
+const Manifest_Segment_TypeID = 0xc0a1b2c3d4e5f60f
+
+func NewManifest_Segment(s *capnp.Segment) (Manifest_Segment, error) {
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 56, PointerCount: 1})
+	return Manifest_Segment(st), err
+}
+
+func NewRootManifest_Segment(s *capnp.Segment) (Manifest_Segment, error) {
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 56, PointerCount: 1})
+	return Manifest_Segment(st), err
+}
+
+func ReadRootManifest_Segment(msg *capnp.Message) (Manifest_Segment, error) {
+	root, err := msg.Root()
+	return Manifest_Segment(root.Struct()), err
+}
+
+func (s Manifest_Segment) String() string {
+	str, _ := text.Marshal(0xc0a1b2c3d4e5f60f, capnp.Struct(s))
+	return str
+}
+
+func (s Manifest_Segment) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
+	return capnp.Struct(s).EncodeAsPtr(seg)
+}
+
+func (Manifest_Segment) DecodeFromPtr(p capnp.Ptr) Manifest_Segment {
+	return Manifest_Segment(capnp.Struct{}.DecodeFromPtr(p))
+}
+
+func (s Manifest_Segment) ToPtr() capnp.Ptr {
+	return capnp.Struct(s).ToPtr()
+}
+func (s Manifest_Segment) IsValid() bool {
+	return capnp.Struct(s).IsValid()
+}
+
+func (s Manifest_Segment) Message() *capnp.Message {
+	return capnp.Struct(s).Message()
+}
+
+func (s Manifest_Segment) Segment() *capnp.Segment {
+	return capnp.Struct(s).Segment()
+}
+func (s Manifest_Segment) Base() uint64 {
+	return capnp.Struct(s).Uint64(0)
+}
+
+func (s Manifest_Segment) SetBase(v uint64) {
+	capnp.Struct(s).SetUint64(0, v)
+}
+
+func (s Manifest_Segment) End() uint64 {
+	return capnp.Struct(s).Uint64(8)
+}
+
+func (s Manifest_Segment) SetEnd(v uint64) {
+	capnp.Struct(s).SetUint64(8, v)
+}
+
+func (s Manifest_Segment) Epoch() uint64 {
+	return capnp.Struct(s).Uint64(16)
+}
+
+func (s Manifest_Segment) SetEpoch(v uint64) {
+	capnp.Struct(s).SetUint64(16, v)
+}
+
+func (s Manifest_Segment) Size() uint64 {
+	return capnp.Struct(s).Uint64(24)
+}
+
+func (s Manifest_Segment) SetSize(v uint64) {
+	capnp.Struct(s).SetUint64(24, v)
+}
+
+func (s Manifest_Segment) ObjectSize() uint64 {
+	return capnp.Struct(s).Uint64(32)
+}
+
+func (s Manifest_Segment) SetObjectSize(v uint64) {
+	capnp.Struct(s).SetUint64(32, v)
+}
+
+func (s Manifest_Segment) FirstAppendTime() int64 {
+	return int64(capnp.Struct(s).Uint64(40))
+}
+
+func (s Manifest_Segment) SetFirstAppendTime(v int64) {
+	capnp.Struct(s).SetUint64(40, uint64(v))
+}
+
+func (s Manifest_Segment) LastAppendTime() int64 {
+	return int64(capnp.Struct(s).Uint64(48))
+}
+
+func (s Manifest_Segment) SetLastAppendTime(v int64) {
+	capnp.Struct(s).SetUint64(48, uint64(v))
+}
+
+func (s Manifest_Segment) Sha256() ([]byte, error) {
+	p, err := capnp.Struct(s).Ptr(0)
+	return []byte(p.Data()), err
+}
+
+func (s Manifest_Segment) HasSha256() bool {
+	return capnp.Struct(s).HasPtr(0)
+}
+
+func (s Manifest_Segment) SetSha256(v []byte) error {
+	return capnp.Struct(s).SetData(0, v)
+}
+
+// Manifest_Segment_List is a list of Manifest_Segment.
+type Manifest_Segment_List = capnp.StructList[Manifest_Segment]
+
+// NewManifest_Segment creates a new list of Manifest_Segment.
+func NewManifest_Segment_List(s *capnp.Segment, sz int32) (Manifest_Segment_List, error) {
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 56, PointerCount: 1}, sz)
+	return capnp.StructList[Manifest_Segment](l), err
+}
+
+// Manifest_Segment_Future is a wrapper for a Manifest_Segment promised by a client call.
+type Manifest_Segment_Future struct{ *capnp.Future }
+
+func (f Manifest_Segment_Future) Struct() (Manifest_Segment, error) {
+	p, err := f.Future.Ptr()
+	return Manifest_Segment(p.Struct()), err
+}
+
+const schema_d2f1a1a83a1f5b02 = "x\xda\xacW\x7f\x88\x1cg\x19~\xdf\xef\xdb\xdd\xd9\xcb" +
+	"\xedfo\x98=\x9aB\xcb\xb6\xa1`<\xda\x90\\\xac" +
+	"\xd8\xa3\x92\xe4l \xc6\x1e\xdc\xb7\x1b\xa3V\xfdcn" +
+	"\xef\xbbd\xce\xfd\x95\x99\x89\xbd\x0b\xd4\xb3\xa1\x15\x95\x94" +
+	"\xa6\xd8\xa2B\x0b\x8dRH\xa1`\x13\x13M4\xd5$" +
+	"&\xd8\x96\x04\x9a\x98@\x13\x15\x9aR\xc5\x96\x06\x8c\xb4" +
+	"\xd5\x83\xd6\x91\xf7\x9b\xd9\x99o\xf7\xf6J\xaf\xf6\xbf\xd9" +
+	"w\x9e\xfd\xbe\xf7}\x9f\xe7\xfd1k~\x9e\xd9\x90Z" +
+	"\x9b/\xe4\x80\x89\xbd\xe9Lp\xcb\x0d\x99w\xdf\xf8\xd3" +
+	"\xa9\x83 \xfa1\x13\xb0\xaf\x97F\x0e\xec\xbf~\x01\xd2" +
+	"h\x00X\xd7\xd2/[\xf3i\x03`\xdd\xbb\xe9G\x11" +
+	"0X\xbbJ\xc1\x0f\x11\x1a\x13t\x8a\xc0\x0f\x1b\x17\xac" +
+	"\xc7\x0czz\xc4\xb8\x1f0\x18\xbdK\x81\x7f\x09f?" +
+	"v\x1f|\xdd8e\xcd\x1b7\x00X\x98]\x0f\x18T" +
+	"\xb6(\xf0a\x10+0\x93\xfc3\xcd\xe9\xee;\xb3\x0c" +
+	"\xad\x8dYz\xfc|6 7&\xbf\xb4\x81 G\xc8" +
+	"\x0d\xde}\xf6\xceeoY\x0f,#\xf4\xec\xb2\x12\xa1" +
+	"w}C\xc1\x7f\xd5\xe5t\x9a\x11\xfa\x89\xfe+\xd6\xfe" +
+	"~zz\xaa\xff\x17\x80\xc1\xf7\xea\x0a\xfd\xeb\x9eG\xdf" +
+	"\x95;em\xcc)Gr\xea\xe8\x1f\x7fG\xc1\x8f\x12" +
+	":\xdd\x8d\xfer\xfe\x90\xf5\xcd<\xa1\xbf\x96\xff\x0a\xa1" +
+	"\x0f<\xaa\xe0\xc7z:rr\xf9[\xd6\xb9\xe5\xf4\xf4" +
+	"\xd2rr\xe4\xd8>\x85\xfe\x0d\x81YW\xaag\x0bW" +
+	"\xac\x87\x0b\xf4\xf4`\x81R\xfd\xf2~\x05\xfemO7" +
+	"\xae\x16\xaeX\xd7\x08\xbc\xee\xcd\x82r\xe3\xcf\x87\x14\xfc" +
+	"xO76\x99\xaf[\xc2\xa4\xa71\x93\xdcx\xfb\x0f" +
+	"\x0a\xfdB'\x8b\xca\x8bys\x8f\xf5\x81i\x00\x0f\xae" +
+	"]T\xa8\xdf\xd1\x89)\xedD\xa2\xcf\xbal\xfe\xcc\xba" +
+	"j~\x0a`\xdd\xbc\xa9\xd8\xfb\xef\xdf\x14\xfc\xf7 \x8a" +
+	"\x98N\xfe\x1b\xde?X\xfc\x97uk\x91\xbc\xbd\xb9\xa8" +
+	"$WxO\xc1O\x10\xda\xd0\xd0*\xb63\x83\xaf[" +
+	"\xe7\x07\x09}n\xf0\x8f\x08\x17\x02\xdf\x91\xee\xea\xaa\xdd" +
+	"b\x8d\xd6HE\xda59Y\x91\xdb\xeb\xb2\xe1\x03\x8c" +
+	"#\x8a\x9bx\x0a \x85\x00\xe6\x91!\x00\xf1<Gq" +
+	"\x9c\xa1\x89XD2\x1e[\x09 \x0es\x14'\x18\x9a" +
+	"\x8c\x15\x91\x01\x98/\x10\xf2(Gq\x9a!\xf2\"r" +
+	"\x00\xf3\xe4\x08\x808\xceQ\xbc\xc8\xd0L\xf1\"\xa6\x00" +
+	"\xcc3\xc3\x00\xe2\x04Gq\x96\xa1\x99N\x151\x0d`" +
+	"\xbe\xb4\x07@\xbc\xc8Q\\dhf\xd2E\xcc\x00\x98" +
+	"\xe7w\x03\x88W8\x8a\xbf0,L\xd8\x9e\xc4>`" +
+	"\xd8\x07h\xc8\xc6d\xfb\xb9\xe09\xbb\xe3\x17\xeb\xbd\x1d" +
+	"\xf6\xf0\x9d\x9f\xc5<0\xcc\x03\x96d\xabY\xdd\xd1~" +
+	"\x19L9\xae\xe7ol\xb5P6&\xb7:u\x09\x98" +
+	"\x06\x86i\xc0\xa0f\xab\x17\x12\xd6\x87o\xe2\x17z\xa2" +
+	"6\xdb\xee\xb7\xa5\xe7\x97\xe5\xce]\xd2C\x9f\x12\x95\x8d" +
+	"\x13\xf5\xe9\xfb\x00\xc4*\x8e\xe23Z\xa2\xd6N\x00\x88" +
+	"5\x1c\xc5\xdd\x0c\x83\xfbm\xc7\x1fsj5\xe0\x8e\x87" +
+	"Y`\x98\x05\x0c\xea\xf6\x8c\xca<\x18\x0d?\xb1\xf6\xbc" +
+	"\xb5U\x9b\x05\x91B\xad\x0b\x988:\x17\xbd\x16\xa9\xd8" +
+	"\x93<y\x92\xe3(V1\x0cZ\xb6\xeb;\xbe\xd3\x04" +
+	"\xde\xf0p9\xe08G\x1cHN\x00$c|\x1f\xef" +
+	"\xbaou\xf4C\x89\xe2\xb6\xf8\x86k\xc4\xe0?8\x8a" +
+	"w\x18\xb6C\xbd^\x06\x10\xff\xe4(\xde'M`\xa8" +
+	"\x89y\x02\xbe\xc3\xb1\x8c\x0cM\xceBQ|0\x0a " +
+	"\xfe\xc3\xb1\x92\xc2D\x15\x16\xe2\x04@\x199Vr\x98" +
+	"\xe8\xc2\xea\xc3=\x00\x95,\xd9\x8b\x98H\xc32q\x1a" +
+	"\xa02@\xf6\x9b\xc8n`Q)\xfdF\x1c\x01\xa8\x14" +
+	"\xc9\xbe\x86\xecYV\xc4,\x80u\x07\x1d_\xb9\x9d\xec" +
+	"\x9b\x91a\xc9o\xb6\x9c*\x0e\x04\xe6\xdd\xf9\xdd7\xbf" +
+	"w\xe8y\xca\xc4\x00h\xf9\xc2F\x9b\x8dN\x11\xcdQ" +
+	"\xae6%\xf2\x0b\xe4L\xab\xe9\xfar\x12\x8c^V\xdc" +
+	"&]\xcfi6 ~\xe3\xdb\x135\xb9M\xbaP " +
+	"{\"\\U\x85\x09E\xf1\xc0\x89(\xaa6k5Y" +
+	"\xf5m0&j\xb2\x0d\xcb\x01\xeb\xe0\x8f\xf4R\x96\xf6" +
+	"dX\xd2e\xb9\xb3\xb0KzJ\xa8\xc5\x98\xbc\x07\x88" +
+	"\x93\x19\x8e\xe2\xa1\x84\xbc\x07\x89\xbc\xefr\x14{5\xf2" +
+	"~@\x05\xfd\x10G\xb1O#\xef\x91-\x00b/G" +
+	"\xf1\x13\xe2\x0e\xc3\x8a~\x82\x8c\x8fs\x14O/-\xb3" +
+	"\x1d5\x1d\xb4\x9a\x1e\xbdo\x00$\xc9\xaa\xdb3\xa3\xb3" +
+	"\xbe\xf4\xc8\xd6\xab8\xf4`[\xbc6K\xa1\xe6\xe2P" +
+	"7Q\x04\x1b8\x8a{\x93P\xbfH\xe1\xdf\xc3Q\x8c" +
+	"k\xa1\x8eQ\x00\xf7r\x14_e\x9d\xfd\xa4\xe44&" +
+	"\xe5L\xbb\x9d\x04^\xc3ny;\x9a>\xb9\xd3\xb6\xe9" +
+	"\xeel%n\xc3\xfe\x10\xd6\xcc\xc7I\xfbp\xaf\xb4S" +
+	"$\xdf\xe7(\x1e\xd7\xd2\xfe\x18u\x97}\x1c\xc5\x93K" +
+	"\x14\xb4\xe74\xaaq\x88\x85)\xb7Y\xd7\x13\xfe!\xfd" +
+	"\x08\xdb1\x96T{\xa0\x08W\xc4\x11\xfet8QA" +
+	"\xdc\x01\x9f\x9a\x06\x10Or\x14\x07\xb4Q\xf1\x0cu\x80" +
+	"\xa79\x8a\xe7(\xc4hV<K\x1c\x1c\xe0(\x0e3" +
+	"\xc4T\x18\xe1\xc1-\xd1\xf49\xcb\xf0\xd64F\xa3\x82" +
+	"rq\x9a\xa3x\x85u7\xf8\xde\xb5\xb5\xa0dk\xcd" +
+	"\xed\x15\xdfv}]i^8\xff\x94\xd2\xe2\"\x1c\xba" +
+	"1\xfb\xef\xbf_:\xfd\xa3\xa8\x08\x0b\xf5\xa6+\x11\x81" +
+	"!v\x11\xff\x85f\xbd\xee\xf8[\x1d\xe9\xeaE\xa7)" +
+	"q\xb8\x87\x12\x89\xfd\xcd\x1c\xc5V\x8d}A\x11\x8fs" +
+	"\x14\xb5\xa5q\xfa\x91\xfc_\xd4\xe5v\xe9h\xe3\x8c(" +
+	"\xba\x8d\xa3X\xa3\x91y\x07\x91y;G\xf19\xb60" +
+	"\xa9\xbds\xdfq\xe5\xa6\xa8)\xaa\x0a\xe1a\x8ez\xeb" +
+	"'\x96OY\x97O\x94\xa3g\x86u\xf9D\x15\xf2\xec" +
+	"t\"\x9fx\xd58HQ<\xc7Q\x1c\xd5V\x8d#" +
+	"?L\x16\x95\x8f?\x07>\xaa\xd6\xeav\xc3\x99\x92\x9e" +
+	"\x8f\x15\x0a\xbaQ\x95\x9a\xe6:\xe9P\xfd=L\x8e\xf1" +
+	"\x7f\x08h(je;\x96\xd8\x8b\xbf%g\xbd\xc5\xe6" +
+	"\x0a\xd5\xfd=\xcd\x86\xa4\x9e\xd6a\x1c\xa3\xe8\xc8[\x91" +
+	"Emc5\xfb\xca\xc9Bj\xf6\x8d\x06\xe3\xc9\x85s" +
+	"\xd1\xa6\xb9\xc8>a\"\x8b\x16\x0aW_(x\xaf\x85" +
+	"\x02\xa3\x85\x82j\xe6}\x8e\x95\xacZ(X\xb8P\xa4" +
+	"q\xb4c\xa1\xc8\xb4\x17\x8a\x95\x00\x95\x14\xd9\x07\x90!" +
+	"f\xc2}\"Ohm\xcfh\xef\x13\xa6\xda'rd" +
+	"_\xa1\xef\x13\x83x\x9f\xbeg\x94\xea\xf6v\xa7\x1a\x17" +
+	"\xe3T\xd3\xad\xdb\xfe6\x09%5\xfc\xd1\x00\x86\x06`" +
+	"i\xaafo\xf7\xda\xbf\x02/VD,\x89\xb9\xaa+" +
+	"mZ\x1b\xa2\xfd\xd3\xa8\xba\xf1\xa9s\xd5\xda.\xcf\x97" +
+	"\xeeB>\xd7\x13%\xd2U\xb4\xe5`\xb1\xa5/f\xa7" +
+	"G3\x18\x8bT\xba\x9a\x88*\xa91\xdc\xf5\x1d0\x9c" +
+	"|\x07\xc4\x9f\x01\xe5\xa4\x90b\xfd\x9d\x1c\xd6V\xfev" +
+	"q\x9e\x99NZv\\\x9c\xe7\x88\xb6\xb3\x1c\xc5\xabZ" +
+	"q^\x1aMV~3\x83\xe1w\xc0eB\xbe\x1a\xea" +
+	"\xe3\x13\xaf\xd8^\xd3`A\x15\xf7\xec\xae\xb1\xc2?," +
+	"\xa1\xa4vC6T9\xdf\x12\xa7\xf3\xfc\x90\x16{;" +
+	"\x9f\x97Vj\xb1\xb7g\xe5e\xca\xe7E\x8e\xe25m" +
+	"V\xfeu(J\xc8\x1b\x94\xcfhX^\xa5\xbd\xff5" +
+	"\x8e\xe2m\xcag:\xcc\xe7\x9b{\xb4\xd2\xca\x84b7" +
+	"\xaf\xefNJ\x0b\x0d%ts~$\xa9\xacE\xbf\xb5" +
+	":\x13\xda\xb1)\x05\xcd\x89iY\xf5+\x0ep\xcd\xb8" +
+	"\xf4/\xae\xae/\xb8\xff\x05\x00\x00\xff\xff\x87\x1f\xf73"
 
 func RegisterSchema(reg *schemas.Registry) {
 	reg.Register(&schemas.Schema{
@@ -1588,6 +2084,9 @@ func RegisterSchema(reg *schemas.Registry) {
 			0xbb5c6d7e8f90a1ca,
 			0xbc6d7e8f90a1b2db,
 			0xbd7e8f90a1b2c3ec,
+			0xbe8f90a1b2c3d4ed,
+			0xbf90a1b2c3d4e5fe,
+			0xc0a1b2c3d4e5f60f,
 		},
 		Compressed: true,
 	})
