@@ -29,7 +29,7 @@ type FS interface {
 	Remove(name string) error
 	// RemoveAll removes a tree; no error if it is not there.
 	RemoveAll(name string) error
-	// Rename replaces newName with oldName atomically. Durable after SyncDir of both parents.
+	// Rename replaces newName, a file or nothing, with oldName atomically. Durable after SyncDir of both parents.
 	Rename(oldName, newName string) error
 	// MkdirAll makes a directory and its parents. Durable after SyncDir of each parent.
 	MkdirAll(name string) error

@@ -196,12 +196,10 @@ func (f *FS) renameLocked(oldName, newName string) error {
 	case target.dir && target.contains(newDir):
 		return syscall.EINVAL
 	case replaced == nil:
-	case replaced.dir && !target.dir:
+	case replaced.dir:
 		return syscall.EEXIST
-	case !replaced.dir && target.dir:
+	case target.dir:
 		return syscall.ENOTDIR
-	case replaced.dir && len(replaced.live) > 0:
-		return syscall.ENOTEMPTY
 	}
 	f.doLocked(&dirOp{oldDir: oldDir, oldName: oldBase, newDir: newDir, newName: newBase, target: target})
 	return nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/seedqueue/sq/libs/vfs"
@@ -23,11 +24,17 @@ type openedFile struct {
 	file *os.File
 	// direct was asked for; pastCache tells whether the kernel does it (O_DIRECT, F_NOCACHE).
 	direct, pastCache bool
+	closed            atomic.Bool
 }
 
 var _ vfs.File = (*openedFile)(nil)
 
-func (o *openedFile) explain(op string, err error) error { return o.fs.explain(op, o.name, err) }
+func (o *openedFile) explain(op string, err error) error {
+	if err != nil && o.closed.Load() {
+		err = fs.ErrClosed // the os package has another, unexported one for raw descriptors
+	}
+	return o.fs.explain(op, o.name, err)
+}
 
 func (o *openedFile) ReadAt(p []byte, off int64) (int, error) {
 	if !o.direct {
@@ -91,7 +98,10 @@ func (o *openedFile) Writev(buffers [][]byte, off int64) (int, error) {
 
 func (o *openedFile) Sync() error     { return o.explain("sync", o.file.Sync()) }
 func (o *openedFile) Datasync() error { return o.explain("sync", datasync(o.file)) }
-func (o *openedFile) Close() error    { return o.explain("close", o.file.Close()) }
+func (o *openedFile) Close() error {
+	o.closed.Store(true)
+	return o.fs.explain("close", o.name, o.file.Close())
+}
 
 func (o *openedFile) Truncate(size int64) error {
 	return o.explain("truncate", o.file.Truncate(size))
@@ -114,6 +124,9 @@ func (o *openedFile) SendTo(w io.Writer, off, n int64) (int64, error) {
 	if off < 0 || n < 0 {
 		return 0, o.explain("send", fs.ErrInvalid)
 	}
+	if o.closed.Load() {
+		return 0, o.explain("send", fs.ErrClosed)
+	}
 	if !o.direct {
 		if sent, handled, err := sendFile(w, o.file, off, n); handled {
 			return sent, err
@@ -130,12 +143,13 @@ func (o *openedFile) SendTo(w io.Writer, off, n int64) (int64, error) {
 		if err != nil && err != io.EOF { //nolint:errorlint // ReadAt gives the bare io.EOF
 			return sent, err
 		}
+		atEnd := err != nil
 		got = int(min(int64(got), n-sent))
-		if got == 0 {
-			return sent, io.ErrUnexpectedEOF
-		}
 		wrote, err := w.Write(buffer[:got])
 		sent += int64(wrote)
+		if err == nil && atEnd && sent < n {
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
 			return sent, err
 		}
