@@ -25,7 +25,7 @@ type pipe struct {
 	clock clock.Clock
 	// link is the way the bytes go; back is the way the reader's acknowledgements go.
 	link, back *link
-	mu    struct {
+	mu         struct {
 		sync.Mutex
 		queue   []chunk
 		size    int
