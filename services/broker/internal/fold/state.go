@@ -37,6 +37,7 @@ type State struct {
 	queue      []waiting
 	head       int // entries before it are folded
 	boundaries []boundary
+	seals      []sealed.Seal // committed since TakeSeals
 }
 
 // New makes the state of a log that begins at start.
@@ -124,10 +125,24 @@ func (s *State) fold(w *waiting) error {
 	if err := s.Tier.Apply(*w.control, next); err != nil {
 		return fault.Wrap("fold control batch", fault.Errorf(fault.Corrupt, "%w", err))
 	}
-	if w.control.Which() == batchcapnp.Control_Which_producerExpire {
+	switch w.control.Which() {
+	case batchcapnp.Control_Which_producerExpire:
 		return s.expire(*w.control)
+	case batchcapnp.Control_Which_seal:
+		seal, err := sealed.ReadSeal(*w.control)
+		if err != nil {
+			return fault.Errorf(fault.Corrupt, "read seal: %w", err)
+		}
+		s.seals = append(s.seals, seal)
 	}
 	return nil
+}
+
+// TakeSeals gives the Seals that were committed since it was last called, in order.
+func (s *State) TakeSeals() []sealed.Seal {
+	seals := s.seals
+	s.seals = nil
+	return seals
 }
 
 func (s *State) expire(control batchcapnp.Control) error {

@@ -152,10 +152,13 @@ func (t *Table) checkSequence(id uint64, b sent) Verdict {
 	return Verdict{Outcome: Reused}
 }
 
-// Append takes in a stamped batch that is in the log now, not yet committed.
+// Append takes in a batch that is in the log at its base offset now, not yet committed. The newest one again changes nothing.
 func (t *Table) Append(h *batch.Header) {
 	if h.ProducerID != 0 {
-		t.pending[h.ProducerID] = append(t.pending[h.ProducerID], sentOf(h))
+		pending := t.pending[h.ProducerID]
+		if n := len(pending); n == 0 || pending[n-1].base != partition.Offset(h.BaseOffset) {
+			t.pending[h.ProducerID] = append(pending, sentOf(h))
+		}
 	}
 	if !h.DedupeKey.IsZero() {
 		t.overlay[h.DedupeKey] = partition.Offset(h.BaseOffset)

@@ -43,6 +43,7 @@ func (c *candidate) epochOf() partition.Epoch { return c.epoch }
 // onAssigned learns what the topology says. It starts an election if it names this very process, for an epoch not promised yet.
 func (s *State) onAssigned(ev Assigned) {
 	a := ev.Assignment
+	s.now = max(s.now, ev.Time)
 	if c, ok := s.role.(*candidate); ok && c.epoch == a.Epoch && s.isMe(a.Leader) {
 		s.adoptAssigned(ev)
 		s.reassigned(c, ev)
@@ -213,7 +214,7 @@ func (s *State) startEpoch(c *candidate) {
 		return
 	}
 	c.phase, c.start = starting, s.log.end
-	s.stamp(&entry, c.epoch, s.log.time, false)
+	s.stamp(&entry, c.epoch, s.now, false)
 	for i := range c.peers {
 		c.peers[i].next = c.start
 	}

@@ -16,6 +16,7 @@ type Assigned struct {
 	Revision   int64
 	// Reread marks the answer to a Reread effect: the value is current.
 	Reread bool
+	Time   int64 // now, microseconds since 1970
 }
 
 // Promised: the journal holds the promise of Epoch, durably.
@@ -68,7 +69,11 @@ type Tick struct {
 type SealRequested struct{ Time int64 }
 
 // Configured: the topic's settings changed.
-type Configured struct{ Cut CutPolicy }
+type Configured struct {
+	Cut            CutPolicy
+	Counting       Counting
+	SyncEveryGroup bool
+}
 
 func (Assigned) event()      {}
 func (Promised) event()      {}

@@ -35,6 +35,7 @@ func (s *State) onPropose(ev Propose) {
 	if !ok || len(ev.Entries) == 0 {
 		return
 	}
+	s.now = max(s.now, ev.Time)
 	for i := range ev.Entries {
 		s.stamp(&ev.Entries[i], l.epoch, ev.Time, false)
 	}

@@ -9,6 +9,4 @@ const (
 	raggedWait = 5 * time.Second
 	// silenceMax is how long a leader admits batches without having heard from a majority.
 	silenceMax = 2 * time.Second
-	// pushBytesMax bounds what one Append to a follower carries beyond its first batch.
-	pushBytesMax = 1 << 20
 )

@@ -58,6 +58,9 @@ func (s *State) Leads() bool {
 // End is where the log ends, committed or not.
 func (s *State) End() partition.Offset { return s.log.end }
 
+// LastEpoch is the epoch of the last batch, 0 = an empty log.
+func (s *State) LastEpoch() partition.Epoch { return s.log.lastEpoch() }
+
 // HighWatermark is where the committed log ends.
 func (s *State) HighWatermark() partition.Offset { return s.hw }
 

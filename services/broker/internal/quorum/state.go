@@ -62,6 +62,7 @@ type State struct {
 	assigned topology.Assignment
 	revision int64
 	elapsed  time.Duration
+	now      int64 // the latest time an event told, for what the core appends by itself
 
 	out []Effect
 }
@@ -87,6 +88,8 @@ func (s *State) Replay(h *batch.Header, next uint64) error {
 	}
 	s.log.extend(h, next)
 	s.log.written, s.log.durable = s.log.end, s.log.end
+	// Whoever holds this batch holds its leader's log before it, of which that much was committed then.
+	s.hw = max(s.hw, partition.Offset(h.CommitHint))
 	s.log.settle(s.hw)
 	return nil
 }
@@ -101,7 +104,6 @@ func (s *State) Opened() {
 	s.promised = max(s.promised, s.log.lastEpoch())
 	s.durable = s.promised
 	s.role = &follower{epoch: s.promised}
-	s.log.appended = 0
 }
 
 // Step takes one event in and gives the effects to carry out, in order. The slice is the State's until the next Step.
@@ -132,7 +134,7 @@ func (s *State) Step(ev Event) []Effect {
 	case SealRequested:
 		s.onSealRequested(ev)
 	case Configured:
-		s.cfg.Cut = ev.Cut
+		s.cfg.Cut, s.cfg.Counting, s.cfg.SyncEveryGroup = ev.Cut, ev.Counting, ev.SyncEveryGroup
 	}
 	return s.out
 }
@@ -247,7 +249,7 @@ func (s *State) progress() {
 }
 
 func (s *State) onTick(ev Tick) {
-	s.elapsed = ev.Elapsed
+	s.elapsed, s.now = ev.Elapsed, max(s.now, ev.Time)
 	switch r := s.role.(type) {
 	case *candidate:
 		s.retry(r)

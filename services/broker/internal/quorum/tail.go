@@ -21,20 +21,19 @@ type item struct {
 // tail is what the core keeps of a log: the end, the epochs, the marks, and the batches at or above floor. Below floor everything is
 // committed, and only the epochs are known.
 type tail struct {
-	start    partition.Offset
-	floor    partition.Offset
-	end      partition.Offset
-	chain    uint64 // of the batch that comes at end
-	time     int64  // append time of the last batch
-	epochs   []EpochStart
-	items    []item
-	head     int // items before it are gone
-	segment  segment
-	below    int64 // append time of the last batch below floor
-	gen      uint64
-	written  partition.Offset
-	durable  partition.Offset // the persisted mark
-	appended uint64           // bytes since the core was made; only grows
+	start   partition.Offset
+	floor   partition.Offset
+	end     partition.Offset
+	chain   uint64 // of the batch that comes at end
+	time    int64  // append time of the last batch
+	epochs  []EpochStart
+	items   []item
+	head    int // items before it are gone
+	segment segment
+	below   int64 // append time of the last batch below floor
+	gen     uint64
+	written partition.Offset
+	durable partition.Offset // the persisted mark
 }
 
 // live gives the batches at or above floor.
@@ -59,7 +58,6 @@ func (t *tail) extend(h *batch.Header, next uint64) {
 	}
 	t.segment.add(h)
 	t.end, t.chain, t.time = end, next, h.AppendTime
-	t.appended += uint64(h.Size)
 }
 
 // check tells why a stamped batch does not fit the end, nil if it does.

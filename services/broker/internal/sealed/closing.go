@@ -32,6 +32,20 @@ func (c *Closing) Add(base, end partition.Offset) {
 // Len tells how many wait.
 func (c *Closing) Len() int { return len(c.queue) }
 
+// End is where the newest closed segment ends, 0 = none waits.
+func (c *Closing) End() partition.Offset {
+	if n := len(c.queue); n > 0 {
+		return c.queue[n-1].end
+	}
+	return 0
+}
+
+// Waits tells whether a closed segment is not persisted up to its end yet.
+func (c *Closing) Waits(persisted partition.Offset) bool {
+	n := len(c.queue)
+	return n > 0 && c.queue[n-1].end > persisted
+}
+
 // Digest gives the next segment whose digest is to be computed, and takes note that it is being done. A segment has to be persisted up to its
 // end first.
 func (c *Closing) Digest(persisted partition.Offset) (base, end partition.Offset, ok bool) {

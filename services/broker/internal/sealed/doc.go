@@ -2,7 +2,8 @@
 // where the log starts.
 //
 //  1. The Table is a fold over committed control batches (Seal, TierCommit, TierDrop, TierCollect, TrimTo); applying one twice changes nothing
-//     the second time. Its version is the offset behind the last control batch that changed it, so that it only grows, restarts included.
+//     the second time. Its version is the offset behind the last control batch that changed what a manifest shows, so that it only grows,
+//     restarts included.
 //  2. Tiered segments are contiguous up to TierEnd (I11); sealed ones that are not tiered follow from TierEnd on, contiguous too, but for
 //     what TrimTo has passed.
 //  3. A commit to the tier is checked against the own Seal, digest included, and never names a collected key.

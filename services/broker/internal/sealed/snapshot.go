@@ -144,6 +144,15 @@ func FillSeal(out batchcapnp.Control_Seal, s Seal) error {
 	return out.SetSha256(s.SHA256[:])
 }
 
+// ReadSeal reads the Seal in a control batch of that kind.
+func ReadSeal(control batchcapnp.Control) (Seal, error) {
+	in, err := control.Seal()
+	if err != nil {
+		return Seal{}, err
+	}
+	return readSeal(in)
+}
+
 func readSeal(in batchcapnp.Control_Seal) (Seal, error) {
 	sum, err := in.Sha256()
 	if err != nil {

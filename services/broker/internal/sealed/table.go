@@ -43,6 +43,17 @@ func (t *Table) SealedEnd() partition.Offset { return t.sealedEnd }
 // Seals are the sealed segments that are not tiered, from TierEnd on. The slice is a copy.
 func (t *Table) Seals() []Seal { return slices.Clone(t.seals) }
 
+// HasSeal tells whether a segment that ends at or below an offset is sealed and not tiered.
+func (t *Table) HasSeal(below partition.Offset) bool {
+	return len(t.seals) > 0 && t.seals[0].End <= below
+}
+
+// TieredFrom gives the segments in the bucket that end behind from. The slice is a copy.
+func (t *Table) TieredFrom(from partition.Offset) []Segment {
+	segments, _ := t.Tiered(from, len(t.tiered))
+	return segments
+}
+
 // Tiered gives the segments in the bucket that end behind from, at most n, and whether there are more. The slice is a copy.
 func (t *Table) Tiered(from partition.Offset, n int) (segments []Segment, more bool) {
 	i := sort.Search(len(t.tiered), func(i int) bool { return t.tiered[i].End > from })
@@ -127,8 +138,7 @@ func (t *Table) seal(in batchcapnp.Control_Seal) (bool, error) {
 	if s.End > t.tierEnd {
 		t.seals = append(t.seals, s)
 	}
-	t.skipTrimmed()
-	return true, nil
+	return t.skipTrimmed(), nil // a Seal alone changes nothing that a manifest shows
 }
 
 func (t *Table) trim(to partition.Offset) bool {
@@ -141,13 +151,14 @@ func (t *Table) trim(to partition.Offset) bool {
 }
 
 // skipTrimmed forgets sealed segments that the log start has passed before they were tiered: the bucket never gets them.
-func (t *Table) skipTrimmed() {
+func (t *Table) skipTrimmed() (changed bool) {
 	n := 0
 	for n < len(t.seals) && t.seals[n].End <= t.logStart {
 		t.tierEnd = t.seals[n].End
 		n++
 	}
 	t.seals = slices.Delete(t.seals, 0, n)
+	return n > 0
 }
 
 func (t *Table) commit(segments []Segment) (changed bool) {
@@ -228,6 +239,25 @@ func (t *Table) CheckCommit(segments []Segment) ([]Segment, error) {
 	return fresh, nil
 }
 
+// CheckCollect tells which keys a TierCollect should name. Conflict where the table still names one.
+func (t *Table) CheckCollect(keys []string) ([]string, error) {
+	if len(keys) > CommitSegmentsMax {
+		return nil, fault.Errorf(fault.Invalid, "collect %d keys: at most %d go at a time", len(keys), CommitSegmentsMax)
+	}
+	var fresh []string
+	for _, k := range keys {
+		switch {
+		case k == "" || len(k) > keyBytesMax:
+			return nil, fault.Errorf(fault.Invalid, "collect a key of %d bytes", len(k))
+		case slices.ContainsFunc(t.tiered, func(s Segment) bool { return s.Key == k }):
+			return nil, fault.Errorf(fault.Conflict, "collect key %q: the table names it", k)
+		case !t.collected[k]:
+			fresh = append(fresh, k)
+		}
+	}
+	return fresh, nil
+}
+
 // Droppable gives the keys of tiered segments that the log start has passed, at most a record's worth.
 func (t *Table) Droppable() []string {
 	var keys []string
@@ -252,9 +282,4 @@ func (t *Table) Collectable(now int64, exportedVersion uint64, n int) []string {
 		}
 	}
 	return keys
-}
-
-// Dropped tells whether a key waits for its collection.
-func (t *Table) Dropped(key string) bool {
-	return slices.ContainsFunc(t.drops, func(d drop) bool { return d.Key == key })
 }

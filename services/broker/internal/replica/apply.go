@@ -1,0 +1,157 @@
+package replica
+
+import (
+	"context"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/quorum"
+)
+
+// apply carries out one effect of the core.
+func (r *Replica) apply(effect quorum.Effect) {
+	switch e := effect.(type) {
+	case quorum.PersistPromise:
+		r.persistPromise(e)
+	case quorum.AppendLog:
+		r.appendLog(e)
+	case quorum.SyncLog:
+		r.addSync(e.Generation, e.End)
+	case quorum.TruncateLog:
+		r.fold.Cut(e.To)
+		r.closing.Cut(e.To)
+		r.waiting.cut(r, e.To, fault.Errorf(fault.OutcomeUnknown, "append: a later leader has cut the log at %d", e.To))
+		r.io.add(op{kind: opTruncate, generation: e.Generation, end: e.To})
+	case quorum.Activate:
+		r.activate(e)
+	case quorum.Reread:
+		r.reread()
+	case quorum.Commit:
+		r.commit(e)
+	case quorum.Cut:
+		r.closing.Add(e.Base, e.End)
+	case quorum.Lead:
+		r.deps.Metrics.elections.Inc()
+		r.log.Info("leads", "epoch", e.Epoch, "offset", e.Start)
+		r.findClosed()
+	case quorum.StepDown:
+		r.stepDown(e)
+	case quorum.Quarantine:
+		r.log.Error("replica is quarantined", "reason", e.Reason)
+		r.fail(fault.Errorf(fault.Corrupt, "quarantine replica %s of %s: %s", r.cfg.Self.Replica, r.cfg.Partition, e.Reason))
+	case quorum.Send, quorum.ServeFetch:
+		// There is no connection to peers: a member set of one sends nothing.
+	}
+}
+
+// persistPromise makes a promise durable in the disk's journal.
+func (r *Replica) persistPromise(e quorum.PersistPromise) {
+	r.io.inFlight.Add(1)
+	r.deps.Workers.Do(func() {
+		defer r.io.inFlight.Done()
+		err := r.deps.Journal.Put(journal.Promise(r.cfg.Self.Replica, e.Epoch))
+		if err == nil {
+			err = r.deps.Journal.Sync()
+		}
+		r.mail.post(func() {
+			if err != nil {
+				r.fail(fault.Wrap("promise an epoch of "+r.cfg.Partition.String(), err))
+				return
+			}
+			r.step(quorum.Promised{Epoch: e.Epoch})
+		})
+	})
+}
+
+// appendLog folds a group and queues it for the disk.
+func (r *Replica) appendLog(e quorum.AppendLog) {
+	o := op{kind: opAppend, generation: e.Generation, end: e.End, batches: make([][]byte, len(e.Entries))}
+	o.early = r.counting == quorum.CountWritten && r.cfg.Sync.EveryBatch()
+	var bytes int64
+	for i := range e.Entries {
+		entry := &e.Entries[i]
+		if err := r.fold.Add(&entry.Header, entry.Msg); err != nil {
+			r.fail(err)
+			return
+		}
+		o.batches[i] = entry.Msg
+		bytes += int64(entry.Size)
+		if !entry.IsControl() {
+			r.deps.Metrics.batches.Inc()
+			r.deps.Metrics.records.Add(float64(entry.RecordCount))
+		}
+	}
+	o.release, r.waiting.release = r.waiting.release, nil
+	r.deps.Metrics.bytes.Add(float64(bytes))
+	r.deps.Metrics.groups.Observe(float64(len(e.Entries)))
+	r.io.unsynced += bytes
+	r.io.add(o)
+	if !r.cfg.Sync.EveryBatch() && (r.io.unsynced >= unsyncedMax || r.closing.Waits(r.core.Report().Durable)) {
+		r.addSync(e.Generation, e.End)
+	}
+}
+
+// activate asks for the compare-and-swap that ends the election.
+func (r *Replica) activate(e quorum.Activate) {
+	read := r.core.Assigned()
+	r.background(func(ctx context.Context) {
+		won := r.deps.Activator.Activate(ctx, r.cfg.Partition, read, e.Revision, e.Start)
+		r.mail.post(func() { r.step(quorum.Activation{Epoch: e.Epoch, Won: won}) })
+	})
+}
+
+// reread looks the assignment up until it is answered.
+func (r *Replica) reread() {
+	r.background(func(ctx context.Context) {
+		for {
+			a, revision, err := r.deps.Activator.Reread(ctx, r.cfg.Partition)
+			if err == nil {
+				r.mail.post(func() {
+					r.step(quorum.Assigned{Assignment: a, Revision: revision, Reread: true, Time: r.time.micros})
+				})
+				return
+			}
+			timer := r.deps.Clock.NewTimer(rereadWait)
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			case <-timer.C():
+			}
+		}
+	})
+}
+
+// commit folds what is committed now and answers those who waited for it.
+func (r *Replica) commit(e quorum.Commit) {
+	if err := r.fold.Commit(e.HighWatermark); err != nil {
+		r.fail(err)
+		return
+	}
+	r.waiting.commit(r, e.HighWatermark)
+	r.afterCommit(e.HighWatermark)
+}
+
+// stepDown tells those who waited that nobody knows.
+func (r *Replica) stepDown(e quorum.StepDown) {
+	r.deps.Metrics.stepDowns.Inc()
+	r.log.Info("steps down", "epoch", e.Epoch, "reason", e.Reason)
+	r.waiting.all(r, &fault.Error{
+		Kind: fault.OutcomeUnknown, Op: "publish", Epoch: uint64(e.Epoch), Err: fault.Errorf(fault.NotLeader, "epoch %d ended: %s", e.Epoch, e.Reason),
+	})
+	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})
+	r.refuseQueue(r.notLeader())
+}
+
+// notLeader is the refusal of a replica that does not lead.
+func (r *Replica) notLeader() error {
+	return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(r.core.Report().Promised)}
+}
+
+// Evidence is what the journal should remember of a log: how far it is durable here, and a floor of the high watermark.
+func (r *Replica) Evidence() ([]journal.Record, partition.Offset) {
+	v := r.view.Load()
+	mark := r.wal.Mark()
+	return []journal.Record{journal.Mark(r.cfg.Self.Replica, mark), journal.HW(r.cfg.Self.Replica, min(v.hw, mark.Offset))}, max(v.hw, mark.Offset)
+}

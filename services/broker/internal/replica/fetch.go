@@ -1,0 +1,165 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/services/broker/internal/sealed"
+	"github.com/seedqueue/sq/services/broker/internal/wal"
+)
+
+// Fetch gives whole batches from an offset on, below the high watermark, and waits for one if there is none. Errors: OffsetTrimmed,
+// OffsetTiered, OffsetOutOfRange, StaleEpoch, NotLeader where waiting here makes no sense, Corrupt, and the end of ctx.
+func (r *Replica) Fetch(ctx context.Context, f Fetch) (Fetched, error) {
+	var timer <-chan time.Time
+	for {
+		v := r.view.Load()
+		got, ready, err := r.fetchNow(v, f)
+		if err != nil || ready || f.Wait <= 0 {
+			return got, err
+		}
+		if timer == nil {
+			t := r.deps.Clock.NewTimer(f.Wait)
+			defer t.Stop()
+			timer = t.C()
+		}
+		select {
+		case <-v.changed:
+		case <-timer:
+			return r.fetched(v, f.Offset), nil
+		case <-ctx.Done():
+			return Fetched{}, fault.Wrap("fetch", ctx.Err())
+		case <-r.done:
+			return Fetched{}, fault.Wrap("fetch", errStopped)
+		}
+	}
+}
+
+func (r *Replica) fetched(v *view, next partition.Offset) Fetched {
+	return Fetched{
+		Epoch: v.epoch, HighWatermark: v.hw, LogStart: v.logStart, LocalStart: v.start(), NextOffset: next, Durability: v.durability,
+	}
+}
+
+// start is the first offset that can be read here.
+func (v *view) start() partition.Offset { return max(v.localStart, v.logStart) }
+
+// fetchNow answers a fetch as of a view; ready is false if there is nothing to read yet.
+func (r *Replica) fetchNow(v *view, f Fetch) (got Fetched, ready bool, err error) {
+	got = r.fetched(v, f.Offset)
+	switch {
+	case f.Epoch > v.epoch:
+		return got, false, staleEpoch("fetch", f.Epoch, v.epoch)
+	case f.Offset < v.logStart:
+		return got, false, &fault.Error{
+			Kind: fault.OffsetTrimmed, Offset: uint64(v.logStart), Epoch: uint64(v.epoch),
+			Err: fault.Errorf(fault.OffsetTrimmed, "fetch at %d: the log starts at %d", f.Offset, v.logStart),
+		}
+	case f.Offset < v.localStart:
+		return got, false, r.tiered(v, f.Offset)
+	case f.Offset < v.readable:
+		return r.read(v, f)
+	case !v.active:
+		// The high watermark may be behind what the caller has seen, and will not move here.
+		return got, false, &fault.Error{Kind: fault.NotLeader, Op: "fetch from " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
+	case f.Offset > v.hw:
+		return got, false, &fault.Error{
+			Kind: fault.OffsetOutOfRange, Offset: uint64(v.hw), Epoch: uint64(v.epoch),
+			Err: fault.Errorf(fault.OffsetOutOfRange, "fetch at %d: the high watermark is %d", f.Offset, v.hw),
+		}
+	}
+	return got, false, nil
+}
+
+func (r *Replica) tiered(v *view, offset partition.Offset) error {
+	return &fault.Error{
+		Kind: fault.OffsetTiered, Offset: uint64(v.localStart), Epoch: uint64(v.epoch),
+		Err: fault.Errorf(fault.OffsetTiered, "fetch at %d: the local log starts at %d", offset, v.localStart),
+	}
+}
+
+func (r *Replica) read(v *view, f Fetch) (got Fetched, ready bool, err error) {
+	limit := f.MaxBytes
+	if limit <= 0 {
+		limit = FetchBytesDefault
+	}
+	got = r.fetched(v, f.Offset)
+	chunk, err := r.wal.Read(f.Offset, v.readable, min(limit, r.cfg.Limits.FetchBytes))
+	switch {
+	case errors.Is(err, wal.ErrBelowStart):
+		return got, false, r.tiered(r.view.Load(), f.Offset) // dropped since the view was made
+	case err != nil:
+		return got, false, fault.Wrap("fetch", err)
+	}
+	got.Chunk, got.NextOffset = chunk, chunk.NextOffset
+	r.deps.Metrics.fetches.Inc()
+	r.deps.Metrics.fetchBytes.Add(float64(chunk.Len()))
+	return got, true, nil
+}
+
+// ListOffset tells where a place in the log is. Errors: StaleEpoch, NotLeader.
+func (r *Replica) ListOffset(ctx context.Context, l ListOffset) (ListedOffset, error) {
+	v := r.view.Load()
+	switch {
+	case l.Epoch > v.epoch:
+		return ListedOffset{}, staleEpoch("list offsets", l.Epoch, v.epoch)
+	case !v.active:
+		return ListedOffset{}, &fault.Error{Kind: fault.NotLeader, Op: "list offsets of " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
+	}
+	out := ListedOffset{Offset: v.logStart, Epoch: v.epoch, HighWatermark: v.hw, LogStart: v.logStart, LocalStart: v.start()}
+	var err error
+	switch l.Where {
+	case Earliest:
+	case Latest:
+		out.Offset = v.hw
+	case AtTime:
+		out.Offset, err = r.offsetAt(ctx, v, l.Time)
+	}
+	return out, err
+}
+
+// offsetAt finds the first offset with an append time at or after a time. In the bucket it knows segments only, and gives the base of the one
+// that holds it: never too late.
+func (r *Replica) offsetAt(ctx context.Context, v *view, time int64) (partition.Offset, error) {
+	if v.localStart > v.logStart {
+		cold, err := ask(ctx, r, false, func(answer func([]sealed.Segment, error)) { answer(r.fold.Tier.TieredFrom(v.logStart), nil) })
+		if err != nil {
+			return 0, fault.Wrap("list offsets", err)
+		}
+		for _, s := range cold {
+			if s.End > v.localStart {
+				break
+			}
+			if s.LastAppendTime >= time {
+				return max(s.Base, v.logStart), nil
+			}
+		}
+	}
+	at, err := r.wal.OffsetAt(time, v.readable)
+	if err != nil {
+		return 0, fault.Wrap("list offsets", err)
+	}
+	return min(max(at, v.logStart), v.hw), nil
+}
+
+// State describes the replica.
+func (r *Replica) State() State {
+	v := r.view.Load()
+	s := State{
+		Epoch: v.epoch, HighWatermark: v.hw, LogStart: v.logStart, LocalStart: v.start(), End: v.end, SealedEnd: v.sealedEnd,
+		TierEnd: v.tierEnd, ExportedEnd: v.exportedEnd, Durability: v.durability, Active: v.active,
+	}
+	for _, segment := range r.wal.Segments() {
+		s.SizeBytes += uint64(segment.Size)
+	}
+	return s
+}
+
+// Changed is closed when something in State, or the high watermark, has changed since the call.
+func (r *Replica) Changed() <-chan struct{} { return r.view.Load().changed }
+
+func durationOf(d topology.Duration) time.Duration { return time.Duration(d) }

@@ -1,0 +1,133 @@
+package replica
+
+import (
+	"context"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/quorum"
+	"github.com/seedqueue/sq/services/broker/internal/wal"
+)
+
+// Open recovers a replica's log and state and starts its goroutine. kept is what the journal holds of it. It reads the end of the log from the
+// newest snapshot on. Errors: Corrupt where bytes that were durable are damaged, DiskPoisoned, DiskFull.
+func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Replica, error) {
+	limits, err := cfg.Limits.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Limits = limits
+	hi, lo := cfg.Partition.Topic.Halves()
+	tag := batch.PartitionTag(hi, lo, uint32(cfg.Partition.Index))
+	r := &Replica{
+		cfg: cfg, deps: deps, log: deps.Log.With("partition", cfg.Partition.String()), mail: newMailbox(),
+		stopping: make(chan struct{}), done: make(chan struct{}), now: newWallclock(deps.Clock), opened: deps.Clock.Now(),
+	}
+	r.topic.Store(&cfg.Topic)
+	r.counting, r.ackAs = cfg.Sync.counting(cfg.Topic.Durability)
+	log, recovery, err := wal.Open(ctx, wal.Config{
+		FS: deps.FS, Dir: cfg.Dir, Tag: tag, Log: r.log, Files: deps.Files,
+		Origin: wal.Origin{Offset: kept.Origin.Offset, Chain: kept.Origin.Chain},
+		Barrier: func(mark segment.Mark) error {
+			if err := deps.Journal.Put(journal.Mark(cfg.Self.Replica, mark)); err != nil {
+				return err
+			}
+			return deps.Journal.Sync()
+		},
+	}, wal.Evidence{HW: kept.HW, Mark: kept.Mark})
+	if err != nil {
+		return nil, fault.Wrap("open log of "+cfg.Partition.String(), err)
+	}
+	r.wal = log
+	if err := r.recover(recovery, kept, tag); err != nil {
+		log.Close()
+		return nil, fault.Wrap("recover "+cfg.Partition.String(), err)
+	}
+	r.time = r.now.read()
+	r.show()
+	r.start()
+	return r, nil
+}
+
+// start runs the replica's goroutine.
+func (r *Replica) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	r.background = func(call func(ctx context.Context)) { r.running.Go(func() { call(ctx) }) }
+	r.mail.signal() // there may be something to mark
+	go r.run()
+}
+
+// recover folds the log into the core's and the fold's state.
+func (r *Replica) recover(rec wal.Recovery, kept journal.Replica, tag uint64) error {
+	if len(rec.Faults) > 0 {
+		return fault.Errorf(fault.Corrupt, "%d ranges of the log are damaged, the first is [%d, %d)", len(rec.Faults), rec.Faults[0].From, rec.Faults[0].To)
+	}
+	if rec.Class != segment.Clean {
+		r.log.Warn("log was cut after a crash", "class", rec.Class.String(), "from", rec.Cut.From, "bytes", rec.Cut.Limit-rec.Cut.Position)
+	}
+	if err := r.loadSnapshot(rec); err != nil {
+		return err
+	}
+	r.core = quorum.New(quorum.Config{
+		Self: r.cfg.Self, Incarnation: r.cfg.Incarnation, Tag: tag, Counting: r.counting, SyncEveryGroup: r.cfg.Sync.EveryBatch(),
+		Cut: cutPolicy(r.cfg.Topic),
+	}, quorum.Recovered{
+		Start: rec.Start, End: r.fold.End(), Chain: r.fold.Chain(), Time: r.fold.Time(), Epochs: r.fold.Epochs(),
+		Promised: kept.Promise, HighWatermark: max(kept.HW, r.fold.End()), Suspect: rec.Class == segment.Suspect,
+	})
+	err := r.wal.Scan(r.fold.End(), func(h batch.Header, msg []byte) error {
+		if err := r.core.Replay(&h, batch.NextChain(msg)); err != nil {
+			return fault.Errorf(fault.Corrupt, "%w", err)
+		}
+		if err := r.fold.Add(&h, msg); err != nil {
+			return err
+		}
+		return r.fold.Commit(min(r.core.HighWatermark(), partition.Offset(h.NextOffset())))
+	})
+	if err != nil {
+		return err
+	}
+	r.core.Opened()
+	if end := r.core.End(); end != rec.End || rec.End > r.fold.End() && r.core.Report().End != rec.End {
+		return fault.Errorf(fault.Corrupt, "the log ends at %d, its batches end at %d", rec.End, end)
+	}
+	r.findSealed()
+	return nil
+}
+
+// loadSnapshot begins the fold at the newest snapshot, or where the log begins.
+func (r *Replica) loadSnapshot(rec wal.Recovery) error {
+	if rec.Snapshot == nil {
+		if rec.Start > 0 {
+			return fault.Errorf(fault.Corrupt, "the log starts at %d and there is no snapshot of what came before", rec.Start)
+		}
+		r.fold = fold.New(0, 0)
+		return nil
+	}
+	state, err := fold.Decode(rec.Snapshot)
+	if err != nil {
+		return err
+	}
+	if state.End() != rec.SnapshotEnd || state.End() > rec.End {
+		return fault.Errorf(fault.Corrupt, "a snapshot of %d says it is of %d, the log ends at %d", rec.SnapshotEnd, state.End(), rec.End)
+	}
+	r.fold = state
+	return nil
+}
+
+// findSealed learns what is sealed on disk, and has sealed what the log says and the disk does not.
+func (r *Replica) findSealed() {
+	for _, s := range r.wal.Segments() {
+		if s.State == wal.StateSealed {
+			r.tier.marked = max(r.tier.marked, s.End)
+		}
+	}
+	r.tier.marked = max(r.tier.marked, min(r.wal.Start(), r.fold.Tier.SealedEnd()))
+	r.tier.marking = r.tier.marked
+	r.markSealed()
+}

@@ -1,0 +1,203 @@
+package replica
+
+import (
+	"sync"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/services/broker/internal/quorum"
+)
+
+// opKind is what is done to the log.
+type opKind uint8
+
+const (
+	opAppend opKind = iota
+	opSync
+	opTruncate
+	opMark // MarkSealed
+	opDrop // DropBefore
+)
+
+// op is one mutation of the log, done by a worker in the order the goroutine asked for it.
+type op struct {
+	kind       opKind
+	generation uint64
+	end        partition.Offset // append, sync: up to here; truncate, drop: the offset
+	batches    [][]byte
+	release    []func() // of the batches' bytes, called when they are written
+	early      bool     // append: tell when written, before the sync behind it
+	base       partition.Offset
+	sum        [32]byte
+	snapshot   []byte
+	done       func(error) // mark, drop: on the replica's goroutine; may be nil
+}
+
+// pipeline holds what waits for the log. One job at a time is with the workers (doc.go 1).
+type pipeline struct {
+	ops      []op
+	spare    []op
+	busy     bool
+	unsynced int64 // bytes written, or about to be, since the last sync
+	inFlight sync.WaitGroup
+}
+
+func (p *pipeline) add(o op) { p.ops = append(p.ops, o) }
+
+// idle tells whether a group handed over now would be written at once.
+func (p *pipeline) idle() bool { return !p.busy && len(p.ops) == 0 }
+
+func (p *pipeline) wait() { p.inFlight.Wait() }
+
+// dispatch gives what waits to a worker, if none is at work for this log.
+func (r *Replica) dispatch() {
+	p := &r.io
+	if p.busy || len(p.ops) == 0 || r.failure != nil {
+		return
+	}
+	job := p.ops
+	p.ops, p.spare = p.spare[:0], nil
+	p.busy = true
+	p.inFlight.Add(1)
+	r.deps.Workers.Do(func() {
+		defer p.inFlight.Done()
+		r.perform(job)
+	})
+}
+
+// outcome is what a job did, for the replica's goroutine.
+type outcome struct {
+	written, persisted []quorum.Event
+	done               []func()
+	unwritten          *quorum.Unwritten
+	err                error
+}
+
+// perform does a job, on a worker.
+func (r *Replica) perform(job []op) {
+	var out outcome
+	for i := range job {
+		o := &job[i]
+		if out.err != nil || out.unwritten != nil && (o.kind == opAppend || o.kind == opSync) {
+			releaseAll(o.release)
+			continue
+		}
+		r.performOne(o, &out)
+	}
+	r.mail.post(func() {
+		clear(job)
+		r.io.spare = job[:0]
+		r.io.busy = false
+		r.finish(out)
+	})
+}
+
+func releaseAll(release []func()) {
+	for _, f := range release {
+		f()
+	}
+}
+
+func (r *Replica) performOne(o *op, out *outcome) {
+	switch o.kind {
+	case opAppend:
+		err := r.wal.Append(o.batches)
+		releaseAll(o.release)
+		switch {
+		case err == nil && o.early:
+			ev := quorum.Written{Generation: o.generation, End: o.end}
+			r.mail.post(func() { r.step(ev) })
+		case err == nil:
+			out.written = append(out.written, quorum.Written{Generation: o.generation, End: o.end})
+		case fault.Is(err, fault.DiskFull):
+			out.unwritten = &quorum.Unwritten{Generation: o.generation, From: r.wal.End()}
+		default:
+			out.err = err
+		}
+	case opSync:
+		before := r.deps.Clock.Now()
+		if err := r.wal.Sync(); err != nil {
+			out.err = err
+			return
+		}
+		r.deps.Metrics.syncSeconds.Observe(r.deps.Clock.Now().Sub(before).Seconds())
+		out.persisted = append(out.persisted, quorum.Persisted{Generation: o.generation, End: o.end})
+	case opTruncate:
+		out.err = r.wal.Truncate(o.end)
+	case opMark:
+		r.settle(o, out, r.wal.MarkSealed(o.base, o.sum, o.snapshot))
+	case opDrop:
+		r.settle(o, out, r.wal.DropBefore(o.end))
+	}
+}
+
+// settle has a mutation's callback called; a full disk is its business, anything else ends the replica.
+func (r *Replica) settle(o *op, out *outcome, err error) {
+	if err != nil && !fault.Is(err, fault.DiskFull) {
+		out.err = err
+		return
+	}
+	if o.done != nil {
+		done := o.done
+		out.done = append(out.done, func() { done(err) })
+	}
+}
+
+// finish takes in what a job did.
+func (r *Replica) finish(out outcome) {
+	if out.err != nil {
+		r.fail(fault.Wrap("write log of "+r.cfg.Partition.String(), out.err))
+		return
+	}
+	for _, ev := range out.written {
+		r.step(ev)
+	}
+	if len(out.persisted) > 0 {
+		r.synced = r.time.elapsed
+	}
+	for _, ev := range out.persisted {
+		r.step(ev)
+	}
+	if out.unwritten != nil {
+		r.unwritten(*out.unwritten)
+	}
+	for _, done := range out.done {
+		done()
+	}
+}
+
+// unwritten takes back what the disk had no room for, and what was to follow it.
+func (r *Replica) unwritten(ev quorum.Unwritten) {
+	kept := r.io.ops[:0]
+	for _, o := range r.io.ops {
+		if o.generation == ev.Generation && (o.kind == opAppend || o.kind == opSync) {
+			releaseAll(o.release)
+			continue
+		}
+		kept = append(kept, o)
+	}
+	r.io.ops = kept
+	r.log.Warn("disk is full, appends are refused", "offset", ev.From)
+	r.step(ev)
+	r.waiting.cut(r, ev.From, fault.Errorf(fault.DiskFull, "append: the disk of the broker is full"))
+}
+
+// syncByInterval asks for a sync under a weaker policy when it is due, by time or by what would be lost.
+func (r *Replica) syncByInterval() {
+	if r.io.unsynced == 0 {
+		return
+	}
+	due := r.io.unsynced >= unsyncedMax
+	if i := r.cfg.Sync.Interval; i > 0 && r.time.elapsed-r.synced >= i {
+		due = true
+	}
+	if due {
+		report := r.core.Report()
+		r.addSync(report.Generation, report.End)
+	}
+}
+
+func (r *Replica) addSync(generation uint64, end partition.Offset) {
+	r.io.unsynced = 0
+	r.io.add(op{kind: opSync, generation: generation, end: end})
+}

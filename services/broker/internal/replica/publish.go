@@ -1,0 +1,337 @@
+package replica
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/producer"
+	"github.com/seedqueue/sq/services/broker/internal/quorum"
+)
+
+// Publish has a batch appended; p.Done gets the result. It checks the bytes on the caller's goroutine and does not wait. ctx ends the wait in
+// the queue (nothing was appended then) and, later, the wait for the majority (OutcomeUnknown).
+func (r *Replica) Publish(ctx context.Context, p Publish) {
+	q := queued{Publish: p, canceled: ctx.Done()}
+	err := r.check(ctx, &q)
+	if err == nil {
+		switch r.mail.admit(q, r.cfg.Limits) {
+		case admitted:
+			return
+		case overfull:
+			err = &fault.Error{Kind: fault.Overloaded, Op: "publish: too many batches wait for the disk", RetryAfter: overloadWait}
+		case stopped:
+			err = r.refusal(errStopped)
+		}
+	}
+	r.deps.Metrics.refused.Inc()
+	q.finish(Published{}, err)
+}
+
+// finish gives the bytes back and answers.
+func (q *queued) finish(p Published, err error) {
+	if q.Release != nil {
+		q.Release()
+	}
+	q.Done(p, err)
+}
+
+// check refuses what can be refused without the replica's goroutine.
+func (r *Replica) check(ctx context.Context, q *queued) error {
+	if err := ctx.Err(); err != nil {
+		return fault.Wrap("publish", err)
+	}
+	topic := r.topic.Load()
+	h, err := batch.ParseHeader(q.Msg)
+	if err != nil {
+		return fault.Errorf(fault.Invalid, "publish: read batch header: %w", err)
+	}
+	if limit := int(topic.BatchBytesMax); limit > 0 && h.Size > limit {
+		return fault.Errorf(fault.TooLarge, "publish: batch of %d bytes, the topic takes %d", h.Size, limit)
+	}
+	if err := h.CheckPublish(); err != nil {
+		return fault.Errorf(fault.Invalid, "publish: %w", err)
+	}
+	if err := batch.CheckBody(q.Msg); err != nil {
+		kind := fault.Invalid
+		if errors.Is(err, batch.ErrCRC) {
+			kind = fault.Corrupt
+		}
+		return fault.Errorf(kind, "publish: check batch body: %w", err)
+	}
+	q.header = h
+	v := r.view.Load()
+	switch {
+	case !v.active:
+		return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
+	case q.Epoch > v.epoch:
+		return staleEpoch("publish", q.Epoch, v.epoch)
+	case h.MapVersion != 0 && h.MapVersion < topic.MapVersion:
+		return fault.Errorf(fault.StaleRouting, "publish: routed by map version %d, the topic has %d", h.MapVersion, topic.MapVersion)
+	case h.MapVersion > topic.MapVersion:
+		return fault.Errorf(fault.Unavailable, "publish: routed by map version %d, this broker knows %d", h.MapVersion, topic.MapVersion)
+	case r.deps.Full != nil && r.deps.Full():
+		return fault.Errorf(fault.DiskFull, "publish: the disk of the broker is nearly full")
+	}
+	return nil
+}
+
+func staleEpoch(op string, caller, own partition.Epoch) error {
+	return &fault.Error{
+		Kind: fault.StaleEpoch, Op: op, Epoch: uint64(own),
+		Err: fault.Errorf(fault.StaleEpoch, "the caller has seen epoch %d, this replica knows %d", caller, own),
+	}
+}
+
+// propose makes the next group of what is queued, once the disk is free (doc.go 2): deduplicates and appends in one step (doc.go 3).
+func (r *Replica) propose() {
+	r.proposeControls()
+	if len(r.queue) == 0 || !r.io.idle() || r.failure != nil {
+		return
+	}
+	if !r.core.CanPropose() {
+		r.refuseQueue(r.notLeader())
+		return
+	}
+	base := r.core.End()
+	group := make([]quorum.Entry, 0, min(len(r.queue), r.cfg.Limits.GroupBatches))
+	taken, bytes := 0, 0
+	for i := range r.queue {
+		q := &r.queue[i]
+		if len(group) == r.cfg.Limits.GroupBatches || len(group) > 0 && bytes+q.header.Size > r.cfg.Limits.GroupBytes {
+			break
+		}
+		taken++
+		if !r.admitOne(q, base) {
+			continue
+		}
+		// The table learns of the batch with its place before the next one is checked; the core gives the same place to it below.
+		q.header.BaseOffset = uint64(base)
+		group = append(group, quorum.Entry{Header: q.header, Msg: q.Msg})
+		r.fold.Producers.Append(&q.header)
+		base = partition.Offset(q.header.NextOffset())
+		bytes += q.header.Size
+	}
+	r.queue = append(r.queue[:0], r.queue[taken:]...)
+	if len(group) > 0 {
+		r.step(quorum.Propose{Entries: group, Time: r.time.micros})
+		r.waiting.stamped(group)
+	}
+}
+
+// admitOne answers a batch that is not to be appended, or makes it wait for its commit and tells to append it at base.
+func (r *Replica) admitOne(q *queued, base partition.Offset) bool {
+	select {
+	case <-q.canceled:
+		r.refuse(q, fault.Errorf(fault.DeadlineExceeded, "publish: the caller stopped waiting before the batch was appended"))
+		return false
+	default:
+	}
+	switch v := r.fold.Producers.Check(&q.header); v.Outcome {
+	case producer.Fresh:
+		r.waiting.add(r, q, base)
+		return true
+	case producer.Duplicate:
+		r.deps.Metrics.duplicates.Inc()
+		r.waiting.duplicate(r, q, v.Base, v.Last)
+	case producer.OldDuplicate:
+		r.deps.Metrics.duplicates.Inc()
+		p := r.published()
+		p.Duplicate = true
+		r.answer(q, p, nil)
+	case producer.Reused:
+		r.refuse(q, fault.Errorf(fault.SequenceReused, "publish: producer %d sent another batch as sequence %d", q.header.ProducerID, q.header.BaseSequence))
+	case producer.Gap:
+		r.refuse(q, &fault.Error{
+			Kind: fault.OutOfOrder, Offset: v.Next, Err: fault.Errorf(fault.OutOfOrder,
+				"publish: producer %d sent sequence %d, %d is next", q.header.ProducerID, q.header.BaseSequence, v.Next),
+		})
+	case producer.Unknown:
+		r.refuse(q, fault.Errorf(fault.UnknownProducer, "publish: no batch of producer %d is known, and sequence %d is not its first",
+			q.header.ProducerID, q.header.BaseSequence))
+	}
+	return false
+}
+
+// published is an answer without an offset.
+func (r *Replica) published() Published {
+	return Published{Epoch: r.core.LastEpoch(), HighWatermark: r.core.HighWatermark(), LogStart: r.fold.Tier.LogStart(), Durability: r.ackAs}
+}
+
+// answer ends a publish whose bytes the log does not need.
+func (r *Replica) answer(q *queued, p Published, err error) {
+	r.mail.answered(1, q.header.Size)
+	q.finish(p, err)
+}
+
+func (r *Replica) refuse(q *queued, err error) {
+	r.deps.Metrics.refused.Inc()
+	r.answer(q, Published{}, err)
+}
+
+// refuseQueue refuses everything that is not appended yet.
+func (r *Replica) refuseQueue(err error) {
+	for i := range r.queue {
+		r.refuse(&r.queue[i], err)
+		r.queue[i] = queued{}
+	}
+	r.queue = r.queue[:0]
+}
+
+// waiter is a publish that is in the log and waits for its commit.
+type waiter struct {
+	end, base  partition.Offset // end: committed when the high watermark reaches it
+	last       partition.Offset
+	size       int
+	appendTime int64
+	duplicate  bool
+	done       func(Published, error) // nil: answered when it was admitted
+	canceled   <-chan struct{}
+}
+
+// waitlist holds the waiters by end; duplicates, which wait for somebody else's end, apart.
+type waitlist struct {
+	list       []waiter
+	head       int
+	duplicates []waiter
+	release    []func() // of the group being appended
+}
+
+func (w *waitlist) len() int { return len(w.list) - w.head + len(w.duplicates) }
+
+// add makes a batch wait that the core is about to append at base.
+func (w *waitlist) add(r *Replica, q *queued, base partition.Offset) {
+	if q.Release != nil {
+		w.release = append(w.release, q.Release)
+	}
+	last := base + partition.Offset(q.header.LastOffsetDelta)
+	wait := waiter{base: base, last: last, end: last + 1, size: q.header.Size, done: q.Done, canceled: q.canceled}
+	if q.AckNone {
+		p := r.published()
+		p.Durability = wirecapnp.Durability_none
+		wait.done = nil
+		q.Done(p, nil)
+	}
+	w.list = append(w.list, wait)
+}
+
+// stamped tells the newest waiters when their batches were appended.
+func (w *waitlist) stamped(group []quorum.Entry) {
+	newest := w.list[max(w.head, len(w.list)-len(group)):]
+	for i := range newest {
+		newest[i].appendTime = group[i].AppendTime
+	}
+}
+
+// duplicate answers a batch that is in the log at base, now or when it is committed (R5).
+func (w *waitlist) duplicate(r *Replica, q *queued, base, last partition.Offset) {
+	if q.Release != nil {
+		q.Release()
+	}
+	wait := waiter{base: base, last: last, end: last + 1, size: q.header.Size, duplicate: true, done: q.Done, canceled: q.canceled}
+	if wait.end <= r.core.HighWatermark() {
+		r.mail.answered(1, wait.size)
+		wait.succeed(r)
+		return
+	}
+	w.duplicates = append(w.duplicates, wait)
+}
+
+func (w *waiter) succeed(r *Replica) {
+	if w.done == nil {
+		return
+	}
+	p := r.published()
+	p.BaseOffset, p.LastOffset, p.OffsetKnown, p.Duplicate, p.AppendTime = w.base, w.last, true, w.duplicate, w.appendTime
+	w.done(p, nil)
+}
+
+func (w *waiter) fail(r *Replica, err error) {
+	if fault.Is(err, fault.OutcomeUnknown) {
+		r.deps.Metrics.unknown.Inc()
+	} else {
+		r.deps.Metrics.refused.Inc()
+	}
+	if w.done != nil {
+		w.done(Published{}, err)
+	}
+}
+
+// commit answers everything that ends at or below hw.
+func (w *waitlist) commit(r *Replica, hw partition.Offset) {
+	batches, bytes := 0, 0
+	for w.head < len(w.list) && w.list[w.head].end <= hw {
+		item := &w.list[w.head]
+		batches, bytes = batches+1, bytes+item.size
+		item.succeed(r)
+		*item = waiter{}
+		w.head++
+	}
+	if w.head == len(w.list) {
+		w.list, w.head = w.list[:0], 0
+	}
+	kept := w.duplicates[:0]
+	for _, item := range w.duplicates {
+		if item.end > hw {
+			kept = append(kept, item)
+			continue
+		}
+		batches, bytes = batches+1, bytes+item.size
+		item.succeed(r)
+	}
+	w.duplicates = kept
+	r.mail.answered(batches, bytes)
+}
+
+// cut fails everything at or above to.
+func (w *waitlist) cut(r *Replica, to partition.Offset, err error) {
+	w.drop(r, func(item *waiter) error {
+		if item.base >= to {
+			return err
+		}
+		return nil
+	})
+}
+
+// all fails everything.
+func (w *waitlist) all(r *Replica, err error) { w.drop(r, func(*waiter) error { return err }) }
+
+// expire fails what nobody waits for any more. It may be committed all the same.
+func (w *waitlist) expire(r *Replica) {
+	w.drop(r, func(item *waiter) error {
+		if item.done == nil {
+			return nil
+		}
+		select {
+		case <-item.canceled:
+			return fault.Errorf(fault.OutcomeUnknown, "publish: no majority answered in time")
+		default:
+			return nil
+		}
+	})
+}
+
+func (w *waitlist) drop(r *Replica, verdict func(*waiter) error) {
+	batches, bytes := 0, 0
+	filter := func(list []waiter) []waiter {
+		kept := list[:0]
+		for i := range list {
+			item := list[i]
+			if err := verdict(&item); err != nil {
+				batches, bytes = batches+1, bytes+item.size
+				item.fail(r, err)
+				continue
+			}
+			kept = append(kept, item)
+		}
+		clear(list[len(kept):])
+		return kept
+	}
+	w.list = append(w.list[:0], filter(w.list[w.head:])...)
+	w.head = 0
+	w.duplicates = filter(w.duplicates)
+	r.mail.answered(batches, bytes)
+}

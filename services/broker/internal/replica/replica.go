@@ -1,0 +1,292 @@
+package replica
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/quorum"
+	"github.com/seedqueue/sq/services/broker/internal/sealed"
+	"github.com/seedqueue/sq/services/broker/internal/wal"
+)
+
+// Replica is one replica of one partition. Open makes one, Close ends it.
+type Replica struct {
+	cfg  Config
+	deps Deps
+	log  *slog.Logger
+	wal  *wal.Log
+
+	mail     *mailbox
+	view     atomic.Pointer[view]
+	topic    atomic.Pointer[topology.Topic]
+	nextTick atomic.Int64 // monotonic, when a tick is wanted; nanoseconds since the replica was opened
+	opened   time.Time
+
+	stopping chan struct{} // closed by Close
+	stopOnce sync.Once
+	done     chan struct{} // closed when the goroutine has ended
+	running  sync.WaitGroup
+	// background runs a call that may wait beside the replica's goroutine; cancel ends its context.
+	background func(call func(ctx context.Context))
+	cancel     context.CancelFunc
+
+	// What follows belongs to the replica's goroutine.
+	core     *quorum.State
+	fold     *fold.State
+	closing  sealed.Closing
+	now      *wallclock
+	time     reading
+	queue    []queued // published, not yet appended
+	waiting  waitlist // appended, not yet committed
+	io       pipeline
+	admin    adminQueue
+	tier     tierState
+	seals    []sealWaiter
+	kept     housekeeper
+	failure  error
+	changed  bool // tell deps.Changed at the end of the round
+	calls    []func()
+	counting quorum.Counting
+	ackAs    wirecapnp.Durability
+	synced   time.Duration // elapsed at the last sync
+}
+
+// view is what readers see, immutable.
+type view struct {
+	epoch       partition.Epoch
+	active      bool
+	hw          partition.Offset
+	readable    partition.Offset // what may be read here: committed and written
+	end         partition.Offset
+	logStart    partition.Offset
+	localStart  partition.Offset
+	sealedEnd   partition.Offset
+	tierEnd     partition.Offset
+	exportedEnd partition.Offset
+	durability  wirecapnp.Durability
+	harvest     bool // there is work for a tierer
+	changed     chan struct{}
+}
+
+// Partition names the partition.
+func (r *Replica) Partition() partition.ID { return r.cfg.Partition }
+
+// ID names the replica.
+func (r *Replica) ID() partition.UUID { return r.cfg.Self.Replica }
+
+// Assign tells the replica what the topology says about its partition, as of the revision of its key.
+func (r *Replica) Assign(a topology.Assignment, revision int64) {
+	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.micros}) })
+}
+
+// Configure tells the replica its topic's settings.
+func (r *Replica) Configure(t topology.Topic) {
+	if old := r.topic.Load(); old != nil && *old == t {
+		return
+	}
+	r.topic.Store(&t)
+	r.mail.post(func() {
+		ev := quorum.Configured{Cut: cutPolicy(t), SyncEveryGroup: r.cfg.Sync.EveryBatch()}
+		r.counting, r.ackAs = r.cfg.Sync.counting(t.Durability)
+		ev.Counting = r.counting
+		r.step(ev)
+	})
+}
+
+func cutPolicy(t topology.Topic) quorum.CutPolicy {
+	p := quorum.CutPolicy{Bytes: t.SegmentBytes, Age: time.Duration(t.SegmentAge)}
+	if p.Bytes <= 0 {
+		p.Bytes = segmentBytesDefault
+	}
+	if lag := time.Duration(t.TierMaxLag); lag > 0 && !t.TierDisabled && (p.Age == 0 || lag < p.Age) {
+		p.Age = lag
+	}
+	return p
+}
+
+// Tick lets time pass. It is cheap to call where nothing is due.
+func (r *Replica) Tick() {
+	if int64(r.deps.Clock.Now().Sub(r.opened)) >= r.nextTick.Load() {
+		r.mail.signal()
+	}
+}
+
+// Active tells whether the replica leads and serves.
+func (r *Replica) Active() bool { return r.view.Load().active }
+
+// Close stops the replica: nothing is admitted any more, what is being written is finished and answered, the rest gets OutcomeUnknown.
+func (r *Replica) Close() {
+	r.stopOnce.Do(func() { close(r.stopping) })
+	<-r.done
+}
+
+// run is the replica's goroutine.
+func (r *Replica) run() {
+	defer close(r.done)
+	for r.failure == nil {
+		select {
+		case <-r.mail.wake:
+			r.round()
+		case <-r.stopping:
+			r.shutdown()
+			return
+		}
+	}
+	r.stop()
+}
+
+// round takes in what has come, acts, and shows the result.
+func (r *Replica) round() {
+	r.time = r.now.read()
+	if r.time.jump != 0 {
+		r.deps.Metrics.clockJumps.Inc()
+		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.jump)
+	}
+	r.calls, r.queue = r.mail.take(r.calls, r.queue)
+	for i, call := range r.calls {
+		call()
+		r.calls[i] = nil
+	}
+	r.tick()
+	r.propose()
+	r.dispatch()
+	r.show()
+}
+
+// tick passes time on if it is due.
+func (r *Replica) tick() {
+	if int64(r.time.elapsed) < r.nextTick.Load() {
+		return
+	}
+	r.step(quorum.Tick{Elapsed: r.time.elapsed, Time: r.time.micros})
+	r.syncByInterval()
+	r.waiting.expire(r)
+	r.keepHouse()
+	next := tickIdle
+	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
+		next = tickActive
+	}
+	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced > 0 {
+		next = min(next, i)
+	}
+	r.nextTick.Store(int64(r.time.elapsed + next))
+}
+
+// step runs the core and carries out what it wants.
+func (r *Replica) step(ev quorum.Event) {
+	for _, effect := range r.core.Step(ev) {
+		r.apply(effect)
+	}
+}
+
+// show publishes a new view if something in it changed.
+func (r *Replica) show() {
+	old := r.view.Load()
+	report := r.core.Report()
+	next := view{
+		epoch: report.LastEpoch, active: r.core.Leads() && r.failure == nil,
+		hw: report.HighWatermark, readable: min(report.HighWatermark, report.Written), end: report.End,
+		logStart: r.fold.Tier.LogStart(), localStart: r.wal.Start(), sealedEnd: r.tier.marked, tierEnd: r.fold.Tier.TierEnd(),
+		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(),
+	}
+	if old != nil {
+		next.changed = old.changed
+		if next == *old {
+			return
+		}
+	}
+	next.changed = make(chan struct{})
+	r.view.Store(&next)
+	if old == nil {
+		return
+	}
+	close(old.changed)
+	if r.deps.Changed != nil && (next.harvest != old.harvest || next.active != old.active || r.changed) {
+		r.changed = false
+		r.deps.Changed()
+	}
+}
+
+// fail stops the replica because of its disk or its log (doc.go 5).
+func (r *Replica) fail(err error) {
+	if r.failure != nil {
+		return
+	}
+	r.failure = err
+	if r.deps.Failed != nil {
+		r.deps.Failed(err)
+	}
+}
+
+// shutdown finishes what is with the disk, syncs, and stops.
+func (r *Replica) shutdown() {
+	r.cancel()
+	r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
+	if r.failure == nil {
+		report := r.core.Report()
+		r.io.add(op{kind: opSync, generation: report.Generation, end: report.End})
+		r.dispatch()
+	}
+	for r.io.busy && r.failure == nil {
+		<-r.mail.wake
+		r.time = r.now.read()
+		r.calls, r.queue = r.mail.take(r.calls, r.queue)
+		for i, call := range r.calls {
+			call()
+			r.calls[i] = nil
+		}
+		r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
+		r.dispatch()
+	}
+	r.stop()
+}
+
+// stop ends the replica: everything that waits is told, the log is closed.
+func (r *Replica) stop() {
+	r.cancel()
+	cause := r.failure
+	if cause == nil {
+		cause = errStopped
+	}
+	calls, publishes := r.mail.close()
+	r.queue = append(r.queue, publishes...)
+	for _, call := range calls {
+		call()
+	}
+	r.refuseQueue(r.refusal(cause))
+	r.waiting.all(r, &fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
+	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
+	for _, w := range r.seals {
+		w.done(SealResult{}, &fault.Error{Kind: fault.OutcomeUnknown, Op: "seal", Err: cause})
+	}
+	r.seals = nil
+	old := r.view.Load()
+	next := *old
+	next.active, next.harvest, next.changed = false, false, make(chan struct{})
+	r.view.Store(&next)
+	close(old.changed)
+	r.running.Wait()
+	r.io.wait()
+	if err := r.wal.Close(); err != nil && r.failure == nil {
+		r.log.Warn("cannot close log", "err", err)
+	}
+}
+
+var errStopped = fault.Errorf(fault.Unavailable, "the replica is closed")
+
+// refusal is what a batch gets that was certainly not appended because the replica stopped.
+func (r *Replica) refusal(cause error) error {
+	kind := fault.Unavailable
+	if fault.Is(cause, fault.DiskPoisoned) {
+		kind = fault.DiskPoisoned
+	}
+	return &fault.Error{Kind: kind, Op: "publish", Err: cause}
+}

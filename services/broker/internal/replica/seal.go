@@ -1,0 +1,114 @@
+package replica
+
+import (
+	"context"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/services/broker/internal/quorum"
+	"github.com/seedqueue/sq/services/broker/internal/sealed"
+	"github.com/seedqueue/sq/services/broker/internal/wal"
+)
+
+// sealWaiter waits until the log is sealed up to end.
+type sealWaiter struct {
+	end  partition.Offset
+	done func(SealResult, error)
+}
+
+// Seal cuts the open segment, if it holds records, and waits until everything that is closed is sealed. Errors: NotLeader, OutcomeUnknown.
+func (r *Replica) Seal(ctx context.Context) (SealResult, error) {
+	return ask(ctx, r, true, func(answer func(SealResult, error)) {
+		if !r.core.CanPropose() {
+			answer(SealResult{}, fault.Wrap("seal", r.notLeader()))
+			return
+		}
+		if r.core.Report().SegmentData {
+			r.step(quorum.SealRequested{Time: r.time.micros})
+		}
+		end := r.closing.End()
+		if end <= r.tier.marked {
+			answer(SealResult{SealedEnd: r.tier.marked, HighWatermark: r.core.HighWatermark()}, nil)
+			return
+		}
+		r.seals = append(r.seals, sealWaiter{end: end, done: answer})
+	})
+}
+
+// findClosed puts the closed segments that the log does not seal yet in the queue: what an earlier leader, or life, left.
+func (r *Replica) findClosed() {
+	for _, s := range r.wal.Segments() {
+		if s.State == wal.StateClosed && s.End > r.fold.Tier.SealedEnd() {
+			r.closing.Add(s.Base, s.End)
+		}
+	}
+}
+
+// digest has the digest of the next closed segment computed.
+func (r *Replica) digest() {
+	if !r.core.Leads() {
+		return
+	}
+	for {
+		base, end, ok := r.closing.Digest(r.core.Report().Durable)
+		if !ok {
+			return
+		}
+		r.io.inFlight.Add(1)
+		r.deps.Workers.DoBulk(func() {
+			defer r.io.inFlight.Done()
+			size, sum, err := r.wal.Digest(base)
+			r.mail.post(func() {
+				if err != nil {
+					r.fail(fault.Wrap("compute digest of segment", err))
+					return
+				}
+				r.closing.Digested(sealed.Seal{Base: base, End: end, Size: uint64(size), SHA256: sum})
+			})
+		})
+	}
+}
+
+// afterCommit acts on what the fold has learned.
+func (r *Replica) afterCommit(hw partition.Offset) {
+	r.markSealed()
+	r.admin.committed(hw)
+}
+
+// markSealed has the log take note of segments whose Seal is committed, with the snapshot at their end.
+func (r *Replica) markSealed() {
+	for _, seal := range r.fold.TakeSeals() {
+		r.closing.Sealed(seal.End)
+		if seal.End <= r.tier.marking {
+			continue
+		}
+		r.tier.marking = seal.End
+		snapshot, ok := r.fold.Boundary(seal.End)
+		if !ok {
+			r.fail(fault.Errorf(fault.Internal, "seal segment %d: there is no snapshot at its end %d", seal.Base, seal.End))
+			return
+		}
+		r.io.add(op{kind: opMark, base: seal.Base, sum: seal.SHA256, snapshot: snapshot, done: func(err error) { r.marked(seal, err) }})
+	}
+}
+
+// marked takes in that a segment is sealed on disk.
+func (r *Replica) marked(seal sealed.Seal, err error) {
+	if err != nil {
+		r.log.Warn("cannot mark a segment sealed, it stays closed until the next start", "err", err, "offset", seal.Base)
+		return
+	}
+	r.deps.Metrics.seals.Inc()
+	r.fold.Sealed(seal.End)
+	r.tier.marked = max(r.tier.marked, seal.End)
+	r.changed = true
+	waiting := r.seals[:0]
+	for _, w := range r.seals {
+		if w.end > r.tier.marked {
+			waiting = append(waiting, w)
+			continue
+		}
+		w.done(SealResult{SealedEnd: r.tier.marked, HighWatermark: r.core.HighWatermark(), Sealed: true}, nil)
+	}
+	r.seals = waiting
+}
