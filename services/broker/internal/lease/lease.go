@@ -1,0 +1,195 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seedqueue/sq/libs/clock"
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/libs/vfs"
+)
+
+// BeatTimeout is how long a heartbeat may take.
+const BeatTimeout = time.Second
+
+// renewals in a TTL.
+const renewals = 4
+
+// Config is what a Lease is made of. All fields are needed.
+type Config struct {
+	Store   topology.Store
+	Dir     vfs.FS // the data directory
+	Params  topology.RegisterParams
+	Clock   clock.Clock
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+// Lease is a broker's registration that goes with its disk.
+type Lease struct {
+	cfg     Config
+	beat    *beat
+	reg     *topology.Registration
+	beats   prometheus.Histogram
+	skipped prometheus.Counter
+	pending chan error // of the heartbeat under way; nil = none
+	late    bool       // a heartbeat is late, and that has been logged
+	failing bool       // the store does not answer, and that has been logged
+}
+
+// Take proves the disk and registers. Errors: fault.DiskPoisoned, fault.Unavailable (disk or store do not answer), fault.Conflict.
+func Take(ctx context.Context, cfg Config) (*Lease, error) {
+	l := &Lease{
+		cfg: cfg,
+		beats: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sq_broker_heartbeat_seconds", Help: "Time of writing, syncing and reading back the heartbeat of the data disk.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+		}),
+		skipped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sq_broker_lease_skips_total", Help: "Renewals of the broker's lease that were left out because the data disk did not answer in time.",
+		}),
+	}
+	for _, collector := range []prometheus.Collector{l.beats, l.skipped} {
+		if err := cfg.Metrics.Register(collector); err != nil {
+			return nil, fault.Wrap("register metrics", err)
+		}
+	}
+	beat, err := openBeat(cfg.Dir)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.DiskPoisoned, Op: "prove the data disk", Err: err}
+	}
+	l.beat = beat
+	alive, err := l.prove(ctx)
+	if err == nil && !alive {
+		err = fault.Errorf(fault.Unavailable, "data disk did not write, sync and read back 4 KiB within %v", BeatTimeout)
+	}
+	if err == nil {
+		l.reg, err = topology.Register(ctx, cfg.Store, cfg.Params)
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.closeBeat())
+	}
+	return l, nil
+}
+
+// Live gives what stands in the store.
+func (l *Lease) Live() topology.Live { return l.reg.Live() }
+
+// Run renews until ctx ends, and returns nil then.
+func (l *Lease) Run(ctx context.Context) error {
+	timer := l.cfg.Clock.NewTimer(l.interval())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.reg.Lost():
+			return fault.Errorf(fault.Conflict, "a later life of broker %d has registered", l.cfg.Params.Live.Node)
+		case <-timer.C():
+		}
+		if err := l.step(ctx); err != nil {
+			return err
+		}
+		timer.Reset(l.interval())
+	}
+}
+
+func (l *Lease) interval() time.Duration { return l.cfg.Params.TTL / renewals }
+
+// step renews if the disk answers.
+func (l *Lease) step(ctx context.Context) error {
+	alive, err := l.prove(ctx)
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	if !alive {
+		l.skipped.Inc()
+		if !l.late {
+			l.cfg.Log.Error("data disk does not answer, lease is not renewed", "timeout", BeatTimeout)
+		}
+		l.late = true
+		return nil
+	}
+	if l.late {
+		l.cfg.Log.Info("data disk answers again")
+	}
+	l.late = false
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.Params.TTL)
+	defer cancel()
+	err = l.reg.Renew(ctx)
+	switch {
+	case fault.Is(err, fault.Conflict):
+		return err //nolint:wrapcheck // says what was attempted.
+	case err != nil && !l.failing:
+		l.cfg.Log.Warn("cannot renew the broker's lease, trying on", "err", err)
+	case err == nil && l.failing:
+		l.cfg.Log.Info("the broker's lease is renewed again")
+	}
+	l.failing = err != nil
+	return nil
+}
+
+// prove does a heartbeat; false if it is not done in time. One that was late before is waited for, but only a new one proves anything.
+func (l *Lease) prove(ctx context.Context) (alive bool, err error) {
+	timer := l.cfg.Clock.NewTimer(BeatTimeout)
+	defer timer.Stop()
+	for {
+		fresh := l.pending == nil
+		if fresh {
+			l.start()
+		}
+		select {
+		case err := <-l.pending:
+			l.pending = nil
+			if err != nil {
+				return false, &fault.Error{Kind: fault.DiskPoisoned, Op: "prove the data disk", Err: err}
+			}
+			if fresh {
+				return true, nil
+			}
+		case <-timer.C():
+			return false, nil
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
+}
+
+// start begins a heartbeat, which prove or closeBeat joins.
+func (l *Lease) start() {
+	pending := make(chan error, 1)
+	l.pending = pending
+	begun := l.cfg.Clock.Now()
+	go func() {
+		err := l.beat.once()
+		l.beats.Observe(l.cfg.Clock.Now().Sub(begun).Seconds())
+		pending <- err
+	}()
+}
+
+// Close revokes the lease, so that others know at once, and lets go of the file. A disk that hangs is not waited for.
+func (l *Lease) Close(ctx context.Context) error {
+	return errors.Join(l.reg.Close(ctx), l.closeBeat())
+}
+
+func (l *Lease) closeBeat() error {
+	if l.pending != nil {
+		timer := l.cfg.Clock.NewTimer(BeatTimeout)
+		defer timer.Stop()
+		select {
+		case <-l.pending:
+			l.pending = nil
+		case <-timer.C():
+			return fault.Errorf(fault.Unavailable, "data disk does not answer")
+		}
+	}
+	if err := l.beat.close(); err != nil {
+		return fault.Wrap("close heartbeat", err)
+	}
+	return nil
+}
