@@ -22,7 +22,15 @@ func PartitionPrefix(cluster partition.UUID, id partition.ID) string {
 	return fmt.Sprintf("%s/t/%s/%d/", cluster, id.Topic, id.Index)
 }
 
-// SegmentKey is the key of a segment's object: <cluster>/t/<topic>/<partition>/<base>-<end>-<epoch>-<digest>.seg.
+// KeyIn gives the key of the segment's object.
+func (s Segment) KeyIn(cluster partition.UUID, id partition.ID) string {
+	if s.Key != "" {
+		return s.Key
+	}
+	return SegmentKey(cluster, id, s)
+}
+
+// SegmentKey is the key that a segment's object gets: <cluster>/t/<topic>/<partition>/<base>-<end>-<epoch>-<digest>.seg.
 func SegmentKey(cluster partition.UUID, id partition.ID, s Segment) string {
 	return fmt.Sprintf("%s%0*d-%0*d-%0*d-%s%s", PartitionPrefix(cluster, id),
 		offsetDigits, uint64(s.Base), offsetDigits, uint64(s.End), epochDigits, uint64(s.Epoch), hex.EncodeToString(s.SHA256[:keyDigestBytes]),

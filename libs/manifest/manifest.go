@@ -20,7 +20,7 @@ const (
 	// MaxPartitions bounds the tables in one.
 	MaxPartitions = 10_000
 	// SegmentBytes is about what a segment takes in one: an exporter plans by it.
-	SegmentBytes = 104
+	SegmentBytes = 112
 
 	magic   = 0x314d5153 // "SQM1"
 	version = 1
@@ -52,6 +52,9 @@ func (m *Manifest) Encode() ([]byte, error) {
 			return nil, fmt.Errorf("encode manifest: %s: %w", m.Tables[i].Partition, err)
 		}
 		size += 128 + SegmentBytes*len(m.Tables[i].Segments)
+		for _, s := range m.Tables[i].Segments {
+			size += (len(s.Key) + 8) &^ 7
+		}
 	}
 	if size > MaxBytes {
 		return nil, fmt.Errorf("encode manifest: about %d bytes, %d at most", size, MaxBytes)
@@ -122,6 +125,12 @@ func (t *Table) fill(out tiercapnp.Manifest_Partition) error {
 		to.SetFirstAppendTime(s.FirstAppendTime)
 		to.SetLastAppendTime(s.LastAppendTime)
 		if err := to.SetSha256(s.SHA256[:]); err != nil {
+			return err
+		}
+		if s.Key == "" {
+			continue
+		}
+		if err := to.SetKey(s.Key); err != nil {
 			return err
 		}
 	}

@@ -34,11 +34,14 @@ func segmentOf(base, end partition.Offset) manifest.Segment {
 
 func sample() *manifest.Manifest {
 	id := partition.ID{Topic: partition.UUIDOf(0x0102030405060708, 0x090a0b0c0d0e0f10), Index: 7}
+	foreign := segmentOf(0, 5)
+	foreign.Key = "another cluster's key"
 	return &manifest.Manifest{
 		Cluster: partition.UUIDOf(1, 2), Sequence: 42, Created: 1893456000000000, Tierer: "tierer-1",
 		Tables: []manifest.Table{
 			{Partition: id, Epoch: 4, Version: 99, LogStart: 5, TierEnd: 30, Segments: []manifest.Segment{segmentOf(0, 10), segmentOf(10, 30)}},
 			{Partition: partition.ID{Topic: id.Topic}, Epoch: 1, Version: 3},
+			{Partition: partition.ID{Topic: id.Topic, Index: 1}, Version: 1, TierEnd: 5, Segments: []manifest.Segment{foreign}},
 		},
 	}
 }
@@ -159,6 +162,12 @@ func TestKeys(t *testing.T) {
 		"00000000000000000010-00000000000000000030-0000000003-" + hex.EncodeToString(s.SHA256[:16]) + ".seg"
 	if key != want {
 		t.Fatalf("key %s, want %s", key, want)
+	}
+	if got := s.KeyIn(cluster, id); got != key {
+		t.Errorf("it has the key %s", got)
+	}
+	if s.Key = "given"; s.KeyIn(cluster, id) != "given" {
+		t.Error("a key that is given is not taken")
 	}
 	if !manifest.IsSegmentKey(cluster, id, key) {
 		t.Error("it is not a segment's key")

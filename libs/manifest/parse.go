@@ -110,7 +110,10 @@ func readSegment(in tiercapnp.Manifest_Segment) (Segment, error) {
 	if err != nil {
 		return Segment{}, err
 	}
-	s.Size, s.ObjectSize, s.SHA256, err = Sizes(in.Size(), in.ObjectSize(), sum)
+	if s.Size, s.ObjectSize, s.SHA256, err = Sizes(in.Size(), in.ObjectSize(), sum); err != nil {
+		return Segment{}, err
+	}
+	s.Key, err = in.Key()
 	return s, err
 }
 

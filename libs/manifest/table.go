@@ -20,6 +20,8 @@ type Segment struct {
 	FirstAppendTime int64           // microseconds since 1970
 	LastAppendTime  int64
 	SHA256          [32]byte // of the log part
+	// Key of the object where it does not follow from the rest, as that of a cluster that was rebuilt from another's bucket; else empty.
+	Key string
 }
 
 // check refuses what no segment can be.

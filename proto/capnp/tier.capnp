@@ -95,7 +95,7 @@ struct CollectedRequest @0xbc6d7e8f90a1b2db {
 struct Done @0xbd7e8f90a1b2c3ec {}
 
 # An object in the bucket: the tier tables of some partitions as of one moment. It never changes. Of the manifests that have a partition
-# the one with the highest sequence is valid. docs/formats/manifest.md has the rules.
+# the one with the highest epoch, table version and sequence, in this order, is valid. docs/formats/manifest.md has the rules.
 struct Manifest @0xbe8f90a1b2c3d4ed {
   magic @0 :UInt32;          # "SQM1" read as little-endian
   formatVersion @1 :UInt16;  # 1
@@ -117,7 +117,6 @@ struct Manifest @0xbe8f90a1b2c3d4ed {
     segments @6 :List(Segment);  # by base, none overlapping
   }
 
-  # The object's key follows from these fields.
   struct Segment @0xc0a1b2c3d4e5f60f {
     base @0 :UInt64;
     end @1 :UInt64;
@@ -127,5 +126,6 @@ struct Manifest @0xbe8f90a1b2c3d4ed {
     firstAppendTime @5 :Int64;
     lastAppendTime @6 :Int64;
     sha256 @7 :Data;
+    key @8 :Text;  # of the object; empty = it follows from the other fields
   }
 }
