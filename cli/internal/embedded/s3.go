@@ -159,4 +159,3 @@ func (s *S3) Close() error {
 	}
 	return nil
 }
-

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/seedqueue/sq/libs/config"
+	controlv1 "github.com/seedqueue/sq/proto/gen/sq/control/v1"
+)
+
+// topicSettings are the flags of create and alter.
+type topicSettings struct {
+	retention, local, segmentAge, maxLag                 time.Duration
+	retentionBytes, localBytes, segmentBytes, batchBytes int64
+	durability                                           string
+	noTier                                               bool
+}
+
+func (s *topicSettings) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Var(spanFlag{&s.retention}, "retention", "delete records older than this; 0s = never")
+	f.Var(bytesFlag{&s.retentionBytes}, "retention-bytes", "delete the oldest records of a partition above this size; 0 = never")
+	f.Var(spanFlag{&s.local}, "local-retention", "keep records of this age on the brokers' disks, although the bucket has them")
+	f.Var(bytesFlag{&s.localBytes}, "local-retention-bytes", "keep this much of a partition on the brokers' disks, although the bucket has it")
+	f.Var(bytesFlag{&s.segmentBytes}, "segment-bytes", "size at which a segment is closed, 64KiB to 1GiB; 0 = 128MiB")
+	f.Var(spanFlag{&s.segmentAge}, "segment-age", "age at which a segment is closed; 0s = 1h")
+	f.Var(spanFlag{&s.maxLag}, "tier-max-lag", "seal early, so that the bucket is at most this far behind; 0s = off")
+	f.BoolVar(&s.noTier, "no-tier", false, "keep everything on the brokers only")
+	f.Var(oneOf{&s.durability, []string{"quorum", "relaxed"}}, "durability", "what an ack means: quorum (fsynced by a majority) or relaxed (written by a majority)")
+	f.Var(bytesFlag{&s.batchBytes}, "batch-bytes", "largest batch, 1KiB to 8MiB; 0 = 1MiB")
+}
+
+// topic gives what the flags say, and the field mask of those that were named.
+func (s *topicSettings) topic(cmd *cobra.Command) (*controlv1.Topic, []string) {
+	t := &controlv1.Topic{
+		Retention: &controlv1.Retention{}, LocalRetention: &controlv1.LocalRetention{},
+		Segment: &controlv1.SegmentSettings{}, Tier: &controlv1.TierSettings{},
+	}
+	var paths []string
+	for _, setting := range []struct {
+		flag, path string
+		set        func()
+	}{
+		{"retention", "retention.time", func() { t.Retention.Time = unsetZero(s.retention) }},
+		{"retention-bytes", "retention.bytes", func() { t.Retention.Bytes = s.retentionBytes }},
+		{"local-retention", "local_retention.time", func() { t.LocalRetention.Time = unsetZero(s.local) }},
+		{"local-retention-bytes", "local_retention.bytes", func() { t.LocalRetention.Bytes = s.localBytes }},
+		{"segment-bytes", "segment.bytes", func() { t.Segment.Bytes = s.segmentBytes }},
+		{"segment-age", "segment.age", func() { t.Segment.Age = unsetZero(s.segmentAge) }},
+		{"tier-max-lag", "tier.max_lag", func() { t.Tier.MaxLag = unsetZero(s.maxLag) }},
+		{"no-tier", "tier.disabled", func() { t.Tier.Disabled = s.noTier }},
+		{"durability", "durability", func() { t.Durability = controlv1.Durability_DURABILITY_QUORUM }},
+		{"batch-bytes", "batch_bytes_max", func() { t.BatchBytesMax = int32(min(s.batchBytes, 1<<31-1)) }},
+	} {
+		if cmd.Flags().Changed(setting.flag) {
+			setting.set()
+			paths = append(paths, setting.path)
+		}
+	}
+	if s.durability == "relaxed" {
+		t.Durability = controlv1.Durability_DURABILITY_RELAXED
+	}
+	return t, paths
+}
+
+func unsetZero(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// sizeText shows a size with a unit, rounded where it is not whole.
+func sizeText(n int64) string {
+	b := config.Bytes(n)
+	for _, unit := range []struct {
+		name string
+		size int64
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n >= unit.size && n%unit.size != 0 {
+			return fmt.Sprintf("%.1f%s", float64(n)/float64(unit.size), unit.name)
+		}
+	}
+	return b.String()
+}
