@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/libs/partition"
-	"github.com/seedqueue/sq/libs/topology"
-	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 )
@@ -15,8 +13,6 @@ import (
 type Replicas interface {
 	// Replica finds the replica of a partition; ok is false where this broker holds none. It does not wait.
 	Replica(id partition.ID) (r Replica, ok bool)
-	// Topic finds a topic's settings as the broker knows them now. It does not wait.
-	Topic(id partition.UUID) (t topology.Topic, ok bool)
 	// Harvest lists the work that the partitions led here have for a tierer, at most maxSegments segments; it waits for some until wait has
 	// passed or ctx ends, and answers with none then.
 	Harvest(ctx context.Context, wait time.Duration, maxSegments int) ([]replica.Harvest, error)
@@ -24,9 +20,8 @@ type Replicas interface {
 
 // Replica is one partition as data uses it. Errors are faults. What belongs to the leader fails with NotLeader elsewhere.
 type Replica interface {
-	// Publish appends one batch whose header, body checksum and limits data has verified, and which is unstamped. Calls on one replica are
-	// appended in the order in which they were made. It does not wait.
-	Publish(p replica.Publish)
+	// Publish verifies a batch, and appends it. Calls on one replica are appended in the order in which they were made. It does not wait.
+	Publish(ctx context.Context, p replica.Publish)
 	// Fetch reads committed batches; it waits for one at most f.Wait.
 	Fetch(ctx context.Context, f replica.Fetch) (replica.Fetched, error)
 	// ListOffset finds a place.
@@ -37,8 +32,8 @@ type Replica interface {
 	Trim(ctx context.Context, before partition.Offset, localOnly bool) (replica.TrimResult, error)
 	// State tells where the replica stands.
 	State() replica.State
-	// ReadSealed reads the log part of a sealed segment. index and snapshot are filled where position is 0. The caller closes the body.
-	ReadSealed(ctx context.Context, base partition.Offset, position uint64, maxBytes int) (SealedPart, error)
+	// ReadSealed reads the log part of a sealed segment; index and snapshot come with position 0. The caller closes the chunk.
+	ReadSealed(base partition.Offset, position uint64, maxBytes int) (replica.SealedPart, error)
 	// TierTable lists the segments in the bucket with an end above from; none if the table is not newer than since.
 	TierTable(ctx context.Context, since uint64, from partition.Offset, maxSegments int) (replica.TierTable, error)
 	// CommitTier puts segments into the tier table.
@@ -47,12 +42,4 @@ type Replica interface {
 	Exported(ctx context.Context, e replica.Exported) error
 	// Collected notes that keys are gone from the bucket.
 	Collected(ctx context.Context, keys []string) error
-}
-
-// SealedPart is a part of a sealed segment.
-type SealedPart struct {
-	Size     uint64 // of the log part
-	Index    []byte
-	Snapshot []byte
-	Body     frame.Body
 }
