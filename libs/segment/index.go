@@ -55,9 +55,8 @@ type Index struct {
 
 // Add takes in the next batch of the segment, which begins at the summary's Size; next is the chain word of the batch behind it.
 func (x *Index) Add(h *batch.Header, next uint64) {
-	last := len(x.Entries) - 1
-	if last < 0 || x.Size-x.Entries[last].Position >= Stride {
-		x.Entries = append(x.Entries, Entry{partition.Offset(h.BaseOffset), x.Size, h.AppendTime})
+	if last := len(x.Entries) - 1; last < 0 || x.Size-x.Entries[last].Position >= Stride {
+		x.addEntry(h)
 	}
 	if x.End == x.Base {
 		x.FirstAppendTime = h.AppendTime
@@ -68,6 +67,10 @@ func (x *Index) Add(h *batch.Header, next uint64) {
 	x.Epoch = partition.Epoch(h.Epoch)
 	x.LastAppendTime = h.AppendTime
 	x.HasRecords = x.HasRecords || !h.IsControl()
+}
+
+func (x *Index) addEntry(h *batch.Header) {
+	x.Entries = append(x.Entries, Entry{partition.Offset(h.BaseOffset), x.Size, h.AppendTime})
 }
 
 // At gives the last entry whose offset is not above o; without one, the beginning of the segment.
@@ -182,7 +185,7 @@ func (x *Index) check() error {
 		return fmt.Errorf("%w: first entry %+v", ErrIndex, x.Entries[0])
 	}
 	for _, e := range x.Entries[1:] {
-		if e.Offset <= before.Offset || e.Position < before.Position+Stride || e.AppendTime < before.AppendTime {
+		if e.Offset <= before.Offset || e.Position <= before.Position || e.AppendTime < before.AppendTime {
 			return fmt.Errorf("%w: entry %+v behind %+v", ErrIndex, e, before)
 		}
 		before = e

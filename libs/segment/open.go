@@ -1,0 +1,342 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/proto/batch"
+)
+
+// Extents: a growing file is given disk ahead of need, as much as it has, between these bounds.
+const (
+	minExtent  = 16 << 10
+	maxExtent  = 16 << 20
+	extentUnit = 4 << 10
+)
+
+// Frame is a batch on its way into a segment.
+type Frame struct {
+	Header  batch.Header
+	Message []byte
+	Next    uint64 // batch.NextChain of the message
+}
+
+// Open is the segment that grows. One goroutine writes; Sync may run beside Append, in another. After any error but a full disk's the file's
+// state is unknown and the segment may only be dropped: the errors say so by their kind, DiskFull (or Overloaded: too many open files) or
+// DiskPoisoned.
+type Open struct {
+	files     *Files
+	file      *File
+	index     Index
+	allocated int64 // bytes of disk that the file has, as far as we know
+	vectors   [][]byte
+
+	mu struct {
+		sync.Mutex
+		handle  vfs.File // pinned from the first write until everything is durable
+		written int64    // bytes that a write has begun for
+		synced  int64
+	}
+}
+
+// Create makes the file of a new segment, durable with its name, and empty. chain is the chain word of its first batch.
+func Create(files *Files, dir string, base partition.Offset, tag, chain uint64) (*Open, error) {
+	op := fmt.Sprintf("create segment %d", base)
+	file, handle, err := files.Create(dir + "/" + Name(base, LogPart))
+	if err != nil {
+		return nil, diskError(op, err)
+	}
+	o := &Open{files: files, file: file, index: Index{Summary: Summary{Base: base, End: base, Tag: tag, Chain: chain}}}
+	o.mu.handle = handle
+	if err := files.fs.SyncDir(dir); err != nil {
+		return nil, poisoned(op, err)
+	}
+	return o, nil
+}
+
+// Adopt takes over a file whose batches are those of an index, all durable: what recovery has left.
+func Adopt(files *Files, dir string, x *Index) *Open {
+	o := &Open{files: files, file: files.File(dir + "/" + Name(x.Base, LogPart)), index: *x, allocated: x.Size}
+	o.mu.written, o.mu.synced = x.Size, x.Size
+	return o
+}
+
+// Summary tells what the segment holds.
+func (o *Open) Summary() Summary { return o.index.Summary }
+
+// Reader reads what the segment holds now.
+func (o *Open) Reader() *Reader {
+	x := o.index // shares the entries: those that a reader knows never change
+	return &Reader{Summary: x.Summary, file: o.file, index: &x}
+}
+
+// Unsynced tells how many bytes are written and not durable.
+func (o *Open) Unsynced() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.written - o.mu.synced
+}
+
+// Append writes batches that continue the segment: the caller has checked that they do. They are not durable. When it fails, nothing is
+// taken in, but bytes may lie behind the end: Rewind takes them away.
+func (o *Open) Append(frames []Frame) error {
+	var size int64
+	o.vectors = o.vectors[:0]
+	for i := range frames {
+		o.vectors = append(o.vectors, frames[i].Message)
+		size += int64(len(frames[i].Message))
+	}
+	handle, err := o.dirty(o.index.Size + size)
+	if err != nil {
+		return diskError(fmt.Sprintf("open segment %d", o.index.Base), err)
+	}
+	if err := o.reserve(handle, size); err != nil {
+		return diskError(fmt.Sprintf("grow segment %d", o.index.Base), err)
+	}
+	_, err = handle.Writev(o.vectors, o.index.Size)
+	clear(o.vectors) // the messages are the caller's again
+	if err != nil {
+		return diskError(fmt.Sprintf("write segment %d", o.index.Base), err)
+	}
+	for i := range frames {
+		o.index.Add(&frames[i].Header, frames[i].Next)
+	}
+	return nil
+}
+
+// dirty pins the file until a sync covers size.
+func (o *Open) dirty(size int64) (vfs.File, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.mu.handle == nil {
+		handle, err := o.file.Pin()
+		if err != nil {
+			return nil, err
+		}
+		o.mu.handle = handle
+	}
+	o.mu.written = size
+	return o.mu.handle, nil
+}
+
+// reserve gives the file disk for n more bytes, and some ahead.
+func (o *Open) reserve(handle vfs.File, n int64) error {
+	need := o.index.Size + n
+	if need <= o.allocated {
+		return nil
+	}
+	ahead := min(max(o.allocated, minExtent), maxExtent)
+	to := (max(need, o.allocated+ahead) + extentUnit - 1) / extentUnit * extentUnit
+	err := handle.Allocate(o.allocated, to-o.allocated)
+	if vfs.IsFull(err) {
+		to = need
+		err = handle.Allocate(o.allocated, to-o.allocated)
+	}
+	if err == nil {
+		o.allocated = to
+	}
+	return err
+}
+
+// Rewind cuts off what a failed Append may have left behind the end.
+func (o *Open) Rewind() error {
+	handle, err := o.dirty(o.index.Size)
+	if err != nil {
+		return poisoned(fmt.Sprintf("cut segment %d", o.index.Base), err)
+	}
+	o.allocated = o.index.Size
+	if err := handle.Truncate(o.index.Size); err != nil {
+		return poisoned(fmt.Sprintf("cut segment %d", o.index.Base), err)
+	}
+	return nil
+}
+
+// Sync makes the first size bytes durable; the caller knows that they are written. It is never called twice at a time.
+func (o *Open) Sync(size int64) error {
+	o.mu.Lock()
+	handle := o.mu.handle
+	o.mu.Unlock()
+	if handle == nil {
+		return nil
+	}
+	if err := handle.Datasync(); err != nil {
+		return poisoned(fmt.Sprintf("sync segment %d", o.index.Base), err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.synced = max(o.mu.synced, size)
+	if o.mu.synced == o.mu.written {
+		o.mu.handle = nil
+		o.file.Unpin()
+	}
+	return nil
+}
+
+// Close makes everything durable, gives disk that was reserved back, and writes the index, which without a sync of its own is only as good
+// as its checksum. logIndex hears why an index could not be written: it will be made again.
+func (o *Open) Close(logIndex func(error)) (*Closed, error) {
+	if err := o.Sync(o.index.Size); err != nil {
+		return nil, err
+	}
+	if o.allocated > o.index.Size {
+		if err := o.truncate(o.index.Size); err != nil {
+			return nil, err
+		}
+	}
+	if err := writeIndex(o.files.fs, o.file.name, &o.index); err != nil {
+		logIndex(err)
+	}
+	return closedOf(o.file, &o.index), nil
+}
+
+func (o *Open) truncate(size int64) error {
+	handle, err := o.file.Pin()
+	if err == nil {
+		err = handle.Truncate(size)
+		o.file.Unpin()
+	}
+	if err != nil {
+		return poisoned(fmt.Sprintf("cut segment %d", o.index.Base), err)
+	}
+	o.allocated = size
+	return nil
+}
+
+// CutAt makes the segment end where the batch at place begins: first the index file goes, durably, since it proves more than will be there,
+// then the bytes, durably. last is the header before the cut; nil if nothing is left.
+func (o *Open) CutAt(place Place, last *batch.Header) error {
+	if err := removeIndex(o.files.fs, o.file.name); err != nil {
+		return err
+	}
+	x := o.index
+	kept := 0
+	for kept < len(x.Entries) && x.Entries[kept].Offset < place.Offset {
+		kept++
+	}
+	// Readers may still hold the entries behind the cut: what is appended next must not be written over them.
+	x.Entries = x.Entries[:kept:kept]
+	x.End, x.Size, x.Chain = place.Offset, place.Position, place.Chain
+	if last != nil {
+		x.Epoch, x.LastAppendTime = partition.Epoch(last.Epoch), last.AppendTime
+	}
+	handle, err := o.dirty(x.Size)
+	if err != nil {
+		return poisoned(fmt.Sprintf("open segment %d", x.Base), err)
+	}
+	if err := handle.Truncate(x.Size); err != nil {
+		return poisoned(fmt.Sprintf("cut segment %d", x.Base), err)
+	}
+	o.index, o.allocated = x, x.Size
+	o.mu.Lock()
+	o.mu.synced = 0
+	o.mu.Unlock()
+	return o.Sync(x.Size)
+}
+
+// Remove removes the file, durably. Nothing may be read from the segment any more.
+func (o *Open) Remove() error {
+	o.mu.Lock()
+	if o.mu.handle != nil {
+		o.mu.handle = nil
+		o.file.Unpin()
+	}
+	o.mu.Unlock()
+	return removeFile(o.file)
+}
+
+// removeFile takes the index and the log away, durably, the proof before what it proves.
+func removeFile(file *File) error {
+	fsys := file.files.fs
+	if err := removeIndex(fsys, file.name); err != nil {
+		return err
+	}
+	file.Forget()
+	err := fsys.Remove(file.name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = fsys.SyncDir(path.Dir(file.name))
+	}
+	return poisoned("remove segment", err)
+}
+
+// removeIndex takes the index away, durably; nothing is done if there is none.
+func removeIndex(fsys vfs.FS, logName string) error {
+	err := fsys.Remove(indexName(logName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = fsys.SyncDir(path.Dir(logName))
+	}
+	return poisoned("remove index", err)
+}
+
+func indexName(logName string) string {
+	return logName[:len(logName)-len(logSuffix)] + indexSuffix
+}
+
+// writeIndex replaces the index file. Its bytes are not synced: a crash leaves it as it was, whole, or with a wrong checksum.
+func writeIndex(fsys vfs.FS, logName string, x *Index) error {
+	return writeFile(fsys, indexName(logName), x.AppendTo(nil), false)
+}
+
+// writeFile replaces a file; with sync its bytes are durable before it has its name, and the name before it returns.
+func writeFile(fsys vfs.FS, name string, p []byte, sync bool) error {
+	temp := name + TempSuffix
+	file, err := fsys.Open(temp, vfs.Write|vfs.Create)
+	if err != nil {
+		return err
+	}
+	err = file.Truncate(0)
+	if err == nil {
+		_, err = file.WriteAt(p, 0)
+	}
+	if err == nil && sync {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, fsys.Remove(temp))
+	}
+	if err := fsys.Rename(temp, name); err != nil {
+		return err
+	}
+	if sync {
+		return fsys.SyncDir(path.Dir(name))
+	}
+	return nil
+}
+
+func closedOf(file *File, x *Index) *Closed {
+	c := &Closed{summary: x.Summary, file: file, slot: new(atomic.Pointer[Index])}
+	file.files.keep(c.slot, x)
+	return c
+}
+
+// diskError gives the error of a write its kind.
+func diskError(op string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case vfs.IsFull(err):
+		return &fault.Error{Kind: fault.DiskFull, Op: op, Err: err}
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return &fault.Error{Kind: fault.Overloaded, Op: op, Err: err}
+	default:
+		return poisoned(op, err)
+	}
+}
+
+// poisoned is for an error after which the state of the disk is unknown.
+func poisoned(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{Kind: fault.DiskPoisoned, Op: op, Err: err}
+}

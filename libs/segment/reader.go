@@ -1,0 +1,258 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/proto/batch"
+)
+
+// Reader finds batches in a segment as it was at one moment. It reads headers only, from the nearest entry of the index on. It is immutable
+// and safe for concurrent use; bytes that a later cut took away are an error like any other damage.
+type Reader struct {
+	Summary
+	file  *File
+	index *Index                 // of an open segment
+	slot  *atomic.Pointer[Index] // of any other: loaded when needed
+}
+
+// Run is a stretch of whole batches of a segment.
+type Run struct {
+	First, Next partition.Offset // the offset of the first batch, and behind the last
+	Position    int64
+	Size        int64
+}
+
+// File is the segment's file.
+func (r *Reader) File() *File { return r.file }
+
+// Index gives the segment's index, from memory if it is there. It is not to be changed.
+func (r *Reader) Index() (*Index, error) {
+	if r.index != nil {
+		return r.index, nil
+	}
+	if x := r.slot.Load(); x != nil {
+		return x, nil
+	}
+	x, err := loadIndex(r.file.files.fs, indexName(r.file.name))
+	if err != nil || x.Summary != r.Summary {
+		if x, err = r.rebuild(); err != nil {
+			return nil, err
+		}
+	}
+	r.file.files.keep(r.slot, x)
+	return x, nil
+}
+
+// rebuild makes the index from the headers.
+func (r *Reader) rebuild() (*Index, error) {
+	x := &Index{Summary: Summary{Base: r.Base, End: r.Base, Tag: r.Tag}}
+	err := r.walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
+		x.Add(s.Header(), s.Place().Chain)
+		return true
+	})
+	return x, err
+}
+
+// walk visits the headers of the batches from an entry on, until visit returns false or the segment ends.
+func (r *Reader) walk(from Entry, visit func(s *Scanner) bool) error {
+	file, err := r.file.Pin()
+	if err != nil {
+		return fmt.Errorf("open segment %d: %w", r.Base, err)
+	}
+	defer r.file.Unpin()
+	s := r.file.files.scanner()
+	defer r.file.files.put(s)
+	s.Reset(file, r.Size, r.Base, r.Tag, Place{Offset: from.Offset, Position: from.Position, Unchained: true}, r.Size)
+	for s.Next() {
+		if !visit(s) {
+			return nil
+		}
+	}
+	return r.damage(s)
+}
+
+// damage explains why a scanner stopped; nil if it was at the end.
+func (r *Reader) damage(s *Scanner) error {
+	if s.Err() == nil {
+		return nil
+	}
+	at := s.Place()
+	return &fault.Error{
+		Kind:   fault.Corrupt,
+		Op:     fmt.Sprintf("read segment %d at offset %d, position %d", r.Base, at.Offset, at.Position),
+		Err:    s.Err(),
+		Offset: uint64(at.Offset),
+	}
+}
+
+// Header gives the header of the batch that holds an offset of the segment, and where the batch begins.
+func (r *Reader) Header(o partition.Offset) (batch.Header, int64, error) {
+	x, err := r.Index()
+	if err != nil {
+		return batch.Header{}, 0, err
+	}
+	var h batch.Header
+	at := int64(-1)
+	err = r.walk(x.At(o), func(s *Scanner) bool {
+		if s.Place().Offset <= o {
+			return true
+		}
+		h, at = *s.Header(), s.Position()
+		return false
+	})
+	if err == nil && at < 0 {
+		err = fault.Errorf(fault.OffsetOutOfRange, "find offset %d: segment [%d, %d)", o, r.Base, r.End)
+	}
+	return h, at, err
+}
+
+// EndAt gives the place of a batch boundary of the segment, and the header of the batch that ends there; without one, for Base, nil and an
+// unchained place.
+func (r *Reader) EndAt(o partition.Offset) (Place, *batch.Header, error) {
+	if o == r.Base {
+		return Place{Offset: o, Unchained: true}, nil, nil
+	}
+	x, err := r.Index()
+	if err != nil {
+		return Place{}, nil, err
+	}
+	place := Place{}
+	var last batch.Header
+	err = r.walk(x.At(o-1), func(s *Scanner) bool {
+		place, last = s.Place(), *s.Header()
+		return place.Offset < o
+	})
+	if err == nil && place.Offset != o {
+		err = fault.Errorf(fault.Invalid, "find the end of a batch at offset %d: segment [%d, %d)", o, r.Base, r.End)
+	}
+	return place, &last, err
+}
+
+// Run finds the batches from the one that holds from on, as many as end at or below limit and fit in maxBytes, but at least one. An empty
+// run says that the first one ends above limit. from must be in the segment.
+func (r *Reader) Run(from, limit partition.Offset, maxBytes int64) (Run, error) {
+	x, err := r.Index()
+	if err != nil {
+		return Run{}, err
+	}
+	var run Run
+	found := false
+	grow := func(s *Scanner) bool {
+		next, end := s.Place().Offset, s.Place().Position
+		switch {
+		case next <= from:
+			return true
+		case !found:
+			found = true
+			run = Run{First: partition.Offset(s.Header().BaseOffset), Next: partition.Offset(s.Header().BaseOffset), Position: s.Position()}
+		}
+		if next > limit || run.Size > 0 && end-run.Position > maxBytes {
+			return false
+		}
+		run.Next, run.Size = next, end-run.Position
+		return run.Size < maxBytes
+	}
+	first := func(s *Scanner) bool { grow(s); return !found }
+	if err := r.walk(x.At(from), first); err != nil {
+		return Run{}, err
+	}
+	if run.Size == 0 || run.Size >= maxBytes {
+		return run, nil
+	}
+	if limit >= r.End && r.Size-run.Position <= maxBytes {
+		run.Next, run.Size = r.End, r.Size-run.Position
+		return run, nil
+	}
+	// The last batch is found from the nearest entry before it, too.
+	e := x.AtPosition(run.Position + maxBytes)
+	if byOffset := x.At(limit); byOffset.Position < e.Position {
+		e = byOffset
+	}
+	if e.Position > run.Position+run.Size {
+		run.Next, run.Size = e.Offset, e.Position-run.Position
+	} else {
+		e = Entry{Offset: run.Next, Position: run.Position + run.Size}
+	}
+	return run, r.walk(e, grow)
+}
+
+// FirstAt gives the first offset whose batch has an append time of t (microseconds since 1970) or later; End if there is none.
+func (r *Reader) FirstAt(t int64) (partition.Offset, error) {
+	x, err := r.Index()
+	if err != nil {
+		return 0, err
+	}
+	found := r.End
+	err = r.walk(x.Before(t), func(s *Scanner) bool {
+		if s.Header().AppendTime < t {
+			return true
+		}
+		found = partition.Offset(s.Header().BaseOffset)
+		return false
+	})
+	return found, err
+}
+
+// Each visits whole batches from the one that holds from on, with their bodies checked, until the segment ends or visit fails. The message is
+// valid during the visit only.
+func (r *Reader) Each(from partition.Offset, visit func(h batch.Header, msg []byte) error) error {
+	start := Place{Offset: r.Base, Unchained: true}
+	if from > r.Base {
+		h, at, err := r.Header(from)
+		if err != nil {
+			return err
+		}
+		start = Place{Offset: partition.Offset(h.BaseOffset), Position: at, Chain: h.Chain}
+	}
+	file, err := r.file.Pin()
+	if err != nil {
+		return fmt.Errorf("open segment %d: %w", r.Base, err)
+	}
+	defer r.file.Unpin()
+	s := r.file.files.scanner()
+	defer r.file.files.put(s)
+	s.Reset(file, r.Size, r.Base, r.Tag, start, start.Position)
+	for s.Next() {
+		if err := visit(*s.Header(), s.Message()); err != nil {
+			return err
+		}
+	}
+	return r.damage(s)
+}
+
+// loadIndex reads an index file. Any error means that there is no index.
+func loadIndex(fsys vfs.FS, name string) (*Index, error) {
+	p, err := readFile(fsys, name, MaxIndexBytes)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIndex(p)
+}
+
+// readFile reads a whole file that may not be larger than limit.
+func readFile(fsys vfs.FS, name string, limit int64) ([]byte, error) {
+	file, err := fsys.Open(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	size, err := file.Size()
+	if err != nil {
+		return nil, err
+	}
+	if size > limit {
+		return nil, fmt.Errorf("read %s: %d bytes, the limit is %d", fsys.Name(name), size, limit)
+	}
+	p := make([]byte, size)
+	n, err := file.ReadAt(p, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return p[:n], nil
+}

@@ -1,0 +1,13 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"syscall"
+)
+
+// IsFull tells whether an error says that the volume, or a quota on it, has no room: what was attempted may succeed once there is room, and
+// nothing that was written before is in doubt.
+func IsFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, io.ErrShortWrite)
+}
