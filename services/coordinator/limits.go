@@ -3,8 +3,11 @@ package coordinator
 import "time"
 
 const (
-	leaseTTLMin     = time.Second
-	leaseTTLMax     = time.Minute
+	leaseTTLMin = time.Second
+	leaseTTLMax = time.Minute
+	// replicasMax: brokers do not replicate yet. Placement, nominations and the epochs' values are for more already.
+	replicasMax = 1
+
 	deletedGraceMin = time.Second
 	deletedGraceMax = 7 * 24 * time.Hour
 

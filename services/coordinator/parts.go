@@ -58,7 +58,7 @@ func (c *Coordinator) wire() (parts, error) {
 		},
 	})
 	p.catalog = catalog.New(catalog.Config{
-		Store: d.Store, Views: p.follower, Office: p.election, Clock: d.Clock, NewUUID: p.newUUID, Log: d.Log,
+		Store: d.Store, Views: p.follower, Office: p.election, Clock: d.Clock, NewUUID: p.newUUID, Log: d.Log, ReplicasMax: replicasMax,
 	})
 	p.reconcile = reconcile.New(reconcile.Config{
 		Store: d.Store, Views: p.follower, Office: p.election, Clock: d.Clock, Log: d.Log, Metrics: metrics,

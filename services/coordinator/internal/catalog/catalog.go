@@ -34,6 +34,8 @@ type Config struct {
 	Clock   clock.Clock
 	NewUUID func() partition.UUID
 	Log     *slog.Logger
+	// ReplicasMax is how many replicas of a partition the brokers of this release can keep.
+	ReplicasMax int
 }
 
 // Catalog changes namespaces and topics.

@@ -50,7 +50,7 @@ func newRig(t *testing.T) *rig {
 	v := views{topology.NewFollower(store, log, c)}
 	ids := uint64(0)
 	r := &rig{t: t, store: store, views: v, Catalog: catalog.New(catalog.Config{
-		Store: store, Views: v, Clock: c, Log: log,
+		Store: store, Views: v, Clock: c, Log: log, ReplicasMax: 5,
 		Office: office{topology.Compare{Key: topology.CoordinatorKey, Target: topology.CompareCreateRevision}},
 		NewUUID: func() partition.UUID {
 			ids++
@@ -103,6 +103,7 @@ func TestIllegalSettings(t *testing.T) {
 		{topology.Topic{Name: "_sq.x"}, []string{`topic "_sq.x"`, "_sq."}},
 		{topology.Topic{Name: "x", Namespace: "a/b"}, []string{`namespace "a/b"`}},
 		{topology.Topic{Name: "x", Partitions: 10001}, []string{"partitions: 10001", "1 to 10000"}},
+		{topology.Topic{Name: "x", ReplicationFactor: 7}, []string{"replicationFactor: 7", "1, 3 or 5"}},
 		{topology.Topic{Name: "x", ReplicationFactor: 4}, []string{"replicationFactor: 4", "1, 3 or 5"}},
 		{topology.Topic{Name: "x", ReplicationFactor: 3}, []string{"replicationFactor: 3", "1 live"}},
 		{topology.Topic{Name: "x", SegmentBytes: 65535}, []string{"segment.bytes: 65535", "65536 to 1073741824"}},

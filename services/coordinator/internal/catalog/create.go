@@ -39,11 +39,11 @@ func (c *Catalog) createTopic(ctx context.Context, ask CreateTopic) (topology.Ve
 		return none, err
 	}
 	brokers := members.Of(v)
-	topic := complete(ask.Topic, brokers)
+	topic := complete(ask.Topic, brokers, c.cfg.ReplicasMax)
 	if replay, ok, err := c.replayTopic(ctx, req); ok || err != nil {
 		return replay, err
 	}
-	if err := checkNew(topic, brokers); err != nil {
+	if err := checkNew(topic, brokers, c.cfg.ReplicasMax); err != nil {
 		return none, err
 	}
 	namespace, err := c.vacant(ctx, topic.FullName())

@@ -37,15 +37,15 @@ func isNameByte(c byte) bool {
 }
 
 // complete fills in the defaults of a new topic.
-func complete(t topology.Topic, brokers []members.Broker) topology.Topic {
+func complete(t topology.Topic, brokers []members.Broker, replicasMax int) topology.Topic {
 	t.V, t.MapVersion = topology.SchemaVersion, 1
 	if t.Partitions == 0 {
 		t.Partitions = PartitionsDefault
 	}
 	if t.ReplicationFactor == 0 {
 		t.ReplicationFactor = 1
-		if len(members.Live(brokers)) >= ReplicationDefault {
-			t.ReplicationFactor = ReplicationDefault
+		if min(len(members.Live(brokers)), replicasMax) >= replicationDefault {
+			t.ReplicationFactor = replicationDefault
 		}
 	}
 	return settle(t)
@@ -69,7 +69,7 @@ func settle(t topology.Topic) topology.Topic {
 }
 
 // checkNew refuses a completed topic that cannot be created.
-func checkNew(t topology.Topic, brokers []members.Broker) error {
+func checkNew(t topology.Topic, brokers []members.Broker, replicasMax int) error {
 	if err := CheckName("topic", t.Name); err != nil {
 		return err
 	}
@@ -83,6 +83,9 @@ func checkNew(t topology.Topic, brokers []members.Broker) error {
 	case 1, 3, 5:
 	default:
 		return fault.Errorf(fault.Invalid, "replicationFactor: %d is not legal: 1, 3 or 5", t.ReplicationFactor)
+	}
+	if int(t.ReplicationFactor) > replicasMax {
+		return fault.Errorf(fault.Invalid, "replicationFactor: %d is more than this release can keep in step: at most %d", t.ReplicationFactor, replicasMax)
 	}
 	live := len(members.Live(brokers))
 	switch {

@@ -171,7 +171,7 @@ func newWorld(t *testing.T) *world {
 		}
 		o := &office{store: w.store}
 		v := &views{Follower: topology.NewFollower(w.store, log, w.clock)}
-		c := catalog.New(catalog.Config{Store: w.store, Views: v, Office: o, Clock: w.clock, NewUUID: w.newUUID, Log: log})
+		c := catalog.New(catalog.Config{Store: w.store, Views: v, Office: o, Clock: w.clock, NewUUID: w.newUUID, Log: log, ReplicasMax: 5})
 		w.coords[name] = &coordinator{office: o, catalog: c, views: v, loop: reconcile.New(reconcile.Config{
 			Store: w.store, Views: v, Office: o, Clock: w.clock, Log: log, Metrics: metrics,
 			Planner: &reconcile.Planner{Creating: c.Creating, Grace: 10 * time.Minute},
