@@ -9,8 +9,7 @@ import (
 // queued is a published batch that waits to be appended.
 type queued struct {
 	Publish
-	header   batch.Header
-	canceled <-chan struct{} // of the caller's context
+	header batch.Header
 }
 
 // mailbox is what others hand to a replica's goroutine. Publishes are bounded; calls are completions and requests of the broker itself, whose

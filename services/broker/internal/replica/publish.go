@@ -1,9 +1,6 @@
 package replica
 
 import (
-	"context"
-	"errors"
-
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
@@ -12,11 +9,10 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 )
 
-// Publish has a batch appended; p.Done gets the result. It checks the bytes on the caller's goroutine and does not wait. ctx ends the wait in
-// the queue (nothing was appended then) and, later, the wait for the majority (OutcomeUnknown).
-func (r *Replica) Publish(ctx context.Context, p Publish) {
-	q := queued{Publish: p, canceled: ctx.Done()}
-	err := r.check(ctx, &q)
+// Publish has a batch appended; p.Done gets the result. It does not wait. Batches of one caller are appended in the order of its calls.
+func (r *Replica) Publish(p Publish) {
+	q := queued{Publish: p}
+	err := r.check(&q)
 	if err == nil {
 		switch r.mail.admit(q, r.cfg.Limits) {
 		case admitted:
@@ -40,27 +36,13 @@ func (q *queued) finish(p Published, err error) {
 }
 
 // check refuses what can be refused without the replica's goroutine.
-func (r *Replica) check(ctx context.Context, q *queued) error {
-	if err := ctx.Err(); err != nil {
-		return fault.Wrap("publish", err)
-	}
-	topic := r.topic.Load()
+func (r *Replica) check(q *queued) error {
 	h, err := batch.ParseHeader(q.Msg)
-	if err != nil {
-		return fault.Errorf(fault.Invalid, "publish: read batch header: %w", err)
+	if err == nil {
+		err = h.CheckPublish()
 	}
-	if limit := int(topic.BatchBytesMax); limit > 0 && h.Size > limit {
-		return fault.Errorf(fault.TooLarge, "publish: batch of %d bytes, the topic takes %d", h.Size, limit)
-	}
-	if err := h.CheckPublish(); err != nil {
-		return fault.Errorf(fault.Invalid, "publish: %w", err)
-	}
-	if err := batch.CheckBody(q.Msg); err != nil {
-		kind := fault.Invalid
-		if errors.Is(err, batch.ErrCRC) {
-			kind = fault.Corrupt
-		}
-		return fault.Errorf(kind, "publish: check batch body: %w", err)
+	if err != nil || h.Size != len(q.Msg) {
+		return fault.Errorf(fault.Invalid, "publish %d bytes: %w", len(q.Msg), err)
 	}
 	q.header = h
 	v := r.view.Load()
@@ -69,10 +51,6 @@ func (r *Replica) check(ctx context.Context, q *queued) error {
 		return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
 	case q.Epoch > v.epoch:
 		return staleEpoch("publish", q.Epoch, v.epoch)
-	case h.MapVersion != 0 && h.MapVersion < topic.MapVersion:
-		return fault.Errorf(fault.StaleRouting, "publish: routed by map version %d, the topic has %d", h.MapVersion, topic.MapVersion)
-	case h.MapVersion > topic.MapVersion:
-		return fault.Errorf(fault.Unavailable, "publish: routed by map version %d, this broker knows %d", h.MapVersion, topic.MapVersion)
 	case r.deps.Full != nil && r.deps.Full():
 		return fault.Errorf(fault.DiskFull, "publish: the disk of the broker is nearly full")
 	}
@@ -125,7 +103,7 @@ func (r *Replica) propose() {
 // admitOne answers a batch that is not to be appended, or makes it wait for its commit and tells to append it at base.
 func (r *Replica) admitOne(q *queued, base partition.Offset) bool {
 	select {
-	case <-q.canceled:
+	case <-q.Canceled:
 		r.refuse(q, fault.Errorf(fault.DeadlineExceeded, "publish: the caller stopped waiting before the batch was appended"))
 		return false
 	default:
@@ -208,7 +186,7 @@ func (w *waitlist) add(r *Replica, q *queued, base partition.Offset) {
 		w.release = append(w.release, q.Release)
 	}
 	last := base + partition.Offset(q.header.LastOffsetDelta)
-	wait := waiter{base: base, last: last, end: last + 1, size: q.header.Size, done: q.Done, canceled: q.canceled}
+	wait := waiter{base: base, last: last, end: last + 1, size: q.header.Size, done: q.Done, canceled: q.Canceled}
 	if q.AckNone {
 		p := r.published()
 		p.Durability = wirecapnp.Durability_none
@@ -231,7 +209,7 @@ func (w *waitlist) duplicate(r *Replica, q *queued, base, last partition.Offset)
 	if q.Release != nil {
 		q.Release()
 	}
-	wait := waiter{base: base, last: last, end: last + 1, size: q.header.Size, duplicate: true, done: q.Done, canceled: q.canceled}
+	wait := waiter{base: base, last: last, end: last + 1, size: q.header.Size, duplicate: true, done: q.Done, canceled: q.Canceled}
 	if wait.end <= r.core.HighWatermark() {
 		r.mail.answered(1, wait.size)
 		wait.succeed(r)

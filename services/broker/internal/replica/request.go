@@ -11,18 +11,21 @@ import (
 
 // Publish is one batch to append.
 type Publish struct {
-	// Msg is one whole unstamped batch. It belongs to the replica, which stamps it in place, until Release is called.
+	// Msg is one whole unstamped batch whose body checksum and limits, the topic's included, are verified. It belongs to the replica, which
+	// stamps it in place, until Release is called.
 	Msg []byte
 	// Release is called once, from any goroutine, when Msg is no longer used; also when Done reports an error. nil = nothing to release.
 	Release func()
 	// Epoch is the highest the caller has seen, 0 = none.
 	Epoch partition.Epoch
+	// Canceled is closed when nobody waits for the result any more; nil = never. A batch that is not appended by then is not appended.
+	Canceled <-chan struct{}
 	// AckNone: Done is called when the batch is admitted, with durability none and no offset known.
 	AckNone bool
 	// Done is called exactly once, from any goroutine, perhaps before Publish returns. It must not block.
 	//
-	// Errors: Invalid, Corrupt, TooLarge, NotLeader, StaleEpoch, StaleRouting, Overloaded, DiskFull, DiskPoisoned, SequenceReused,
-	// OutOfOrder, UnknownProducer, DeadlineExceeded, Canceled, Unavailable: nothing was appended. OutcomeUnknown: perhaps it was.
+	// Errors: Invalid, NotLeader, StaleEpoch, Overloaded, DiskFull, DiskPoisoned, SequenceReused, OutOfOrder, UnknownProducer,
+	// DeadlineExceeded, Unavailable: nothing was appended. OutcomeUnknown: perhaps it was.
 	Done func(Published, error)
 }
 

@@ -1,0 +1,274 @@
+package roster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"syscall"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/replica"
+)
+
+// follow acts on every View.
+func (r *Roster) follow(ctx context.Context) {
+	for {
+		changed := r.deps.View.Changed()
+		r.reconcile(ctx, r.deps.View.View())
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-r.retry:
+		}
+	}
+}
+
+// reconcile makes the roster what a View says. What the View does not mention stays as it is (doc.go 1).
+func (r *Roster) reconcile(ctx context.Context, view *topology.View) {
+	for topic, t := range view.Topics {
+		if t.Value.Deleted != nil {
+			r.deleteTopic(topic)
+			continue
+		}
+		for i, a := range view.Partitions[topic] {
+			if a.ModRevision == 0 {
+				continue
+			}
+			id := partition.ID{Topic: topic, Index: partition.Index(i)}
+			if replicaID, ok := a.Value.ReplicaOn(r.cfg.Node); ok {
+				r.assign(ctx, id, replicaID, t.Value, a)
+			} else {
+				r.inform(id, a)
+			}
+		}
+	}
+}
+
+// assign opens a replica, or tells the open one what is new.
+func (r *Roster) assign(ctx context.Context, id partition.ID, replicaID partition.UUID, t topology.Topic, a topology.Versioned[topology.Assignment]) {
+	r.mu.Lock()
+	h := r.mu.held[replicaID]
+	if h == nil {
+		h = &held{id: id, replica: replicaID}
+		r.mu.held[replicaID] = h
+	}
+	rep := h.r
+	begin := rep == nil && !h.busy && (h.err == nil || h.retryAt != 0 && r.deps.Clock.Now().Unix() >= h.retryAt)
+	if begin {
+		h.busy, h.err = true, nil
+	}
+	tell := rep != nil && h.revision < a.ModRevision
+	if tell {
+		h.revision = a.ModRevision
+	}
+	r.mu.Unlock()
+	if rep != nil {
+		rep.Configure(t)
+	}
+	if tell {
+		rep.Assign(a.Value, a.ModRevision)
+	}
+	if begin {
+		r.opening.Go(func() { r.open(ctx, h, t) })
+	}
+}
+
+// inform tells an open replica that its partition has gone on without it.
+func (r *Roster) inform(id partition.ID, a topology.Versioned[topology.Assignment]) {
+	r.mu.RLock()
+	rep := r.mu.serving[id]
+	r.mu.RUnlock()
+	if rep != nil {
+		rep.Assign(a.Value, a.ModRevision)
+	}
+}
+
+// open recovers a replica and shows it.
+func (r *Roster) open(ctx context.Context, h *held, t topology.Topic) {
+	select {
+	case r.opens <- struct{}{}:
+		defer func() { <-r.opens }()
+	case <-ctx.Done():
+		return
+	}
+	rep, err := r.openOne(ctx, h, t)
+	r.mu.Lock()
+	h.busy, h.r, h.err, h.retryAt = false, rep, err, 0
+	if err == nil {
+		r.mu.serving[h.id] = rep
+	} else if fault.Is(err, fault.DiskFull) || fault.Is(err, fault.Unavailable) {
+		h.retryAt = r.deps.Clock.Now().Add(retryEvery).Unix()
+	}
+	r.mu.Unlock()
+	if err != nil && ctx.Err() == nil {
+		r.deps.Log.Error("cannot open replica", "partition", h.id.String(), "replica", h.replica.String(), "err", err)
+		if fault.Is(err, fault.DiskPoisoned) {
+			r.fail(fault.Wrap("open replica of "+h.id.String(), err))
+		}
+	}
+	r.again() // whatever the topology said meanwhile has to be told
+}
+
+func (r *Roster) again() {
+	select {
+	case r.retry <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Roster) openOne(ctx context.Context, h *held, t topology.Topic) (*replica.Replica, error) {
+	id := ident{Format: formatNow, Cluster: r.cfg.Cluster, Topic: h.id.Topic, Partition: h.id.Index, Replica: h.replica}
+	kept, known := r.deps.Journal.Replica(h.replica)
+	if known {
+		if err := checkDir(r.deps.FS, id); err != nil {
+			return nil, fault.Wrap("find replica", err)
+		}
+	} else {
+		if err := r.create(ctx, h, id); err != nil {
+			return nil, err
+		}
+		kept, _ = r.deps.Journal.Replica(h.replica)
+	}
+	rep, err := replica.Open(ctx, replica.Config{
+		Partition: h.id, Self: partition.Member{Broker: r.cfg.Node, Replica: h.replica}, Incarnation: r.cfg.Incarnation,
+		Dir: dirOf(h.replica) + "/" + logName, Sync: r.cfg.Sync, Topic: t, Limits: r.cfg.Limits,
+	}, replica.Deps{
+		FS: r.deps.FS, Files: r.files, Journal: r.deps.Journal, Workers: r.workers, Activator: r, Clock: r.deps.Clock, Metrics: r.metrics,
+		Log: r.deps.Log, Full: r.full.Load, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged,
+	}, kept)
+	if err != nil {
+		return nil, fault.Wrap("open replica", err)
+	}
+	return rep, nil
+}
+
+// create makes a replica that never held anything. The assignment is read anew: a stale View must not make an empty log of a member (doc.go 3).
+func (r *Roster) create(ctx context.Context, h *held, id ident) error {
+	kv, ok, _, err := r.deps.Store.Get(ctx, topology.PartitionKey(h.id))
+	if err != nil {
+		return fault.Errorf(fault.Unavailable, "create replica: read assignment: %w", err)
+	}
+	if !ok {
+		return fault.Errorf(fault.Unavailable, "create replica: the assignment is gone")
+	}
+	a, err := topology.Decode[topology.Assignment](kv.Value)
+	if err != nil {
+		return fault.Wrap("create replica", err)
+	}
+	self := partition.Member{Broker: r.cfg.Node, Replica: h.replica}
+	if !mayBeEmpty(a, self) {
+		return fault.Errorf(fault.Corrupt, "the data of replica %s is not on this disk, although it is a member since epoch %d", h.replica, a.Base.Epoch)
+	}
+	if err := makeDir(r.deps.FS, id); err != nil {
+		return diskFault("create replica", err)
+	}
+	if err := r.deps.Journal.Put(journal.Created(h.replica, h.id, journal.Origin{})); err != nil {
+		return fault.Wrap("create replica", err)
+	}
+	if err := r.deps.Journal.Sync(); err != nil {
+		return fault.Wrap("create replica", err)
+	}
+	r.mu.Lock()
+	r.mu.kept[h.replica] = h.id
+	r.mu.Unlock()
+	return nil
+}
+
+// mayBeEmpty tells whether a member or learner has certainly never acknowledged anything: its first epoch is not active yet.
+func mayBeEmpty(a topology.Assignment, self partition.Member) bool {
+	switch {
+	case slices.Contains(a.Learners, self):
+		return !slices.Contains(a.Members, self)
+	case !slices.Contains(a.Members, self), a.Status != topology.Electing:
+		return false
+	default:
+		return a.Base.Epoch == 0 || !slices.Contains(a.Base.Members, self)
+	}
+}
+
+func diskFault(op string, err error) error {
+	kind := fault.DiskPoisoned
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		kind = fault.DiskFull
+	}
+	return fault.Errorf(kind, "%s: %w", op, err)
+}
+
+// replicaFailed takes in that a replica has stopped by itself. A disk that failed ends the broker; damage ends the replica only.
+func (r *Roster) replicaFailed(h *held, err error) {
+	r.mu.Lock()
+	h.err = err
+	delete(r.mu.serving, h.id)
+	r.mu.Unlock()
+	if fault.Is(err, fault.DiskPoisoned) {
+		r.fail(err)
+		return
+	}
+	r.deps.Log.Error("replica has stopped", "partition", h.id.String(), "replica", h.replica.String(), "err", err)
+}
+
+// deleteTopic deletes what this disk has of a topic with a tombstone (doc.go 2).
+func (r *Roster) deleteTopic(topic partition.UUID) {
+	r.mu.RLock()
+	doomed := map[partition.UUID]partition.ID{}
+	for replicaID, id := range r.mu.kept {
+		if id.Topic == topic {
+			doomed[replicaID] = id
+		}
+	}
+	r.mu.RUnlock()
+	for replicaID, id := range doomed {
+		r.deleteReplica(replicaID, id)
+	}
+}
+
+func (r *Roster) deleteReplica(replicaID partition.UUID, id partition.ID) {
+	r.mu.Lock()
+	h := r.mu.held[replicaID]
+	if h == nil {
+		h = &held{id: id, replica: replicaID}
+		r.mu.held[replicaID] = h
+	}
+	if h.busy {
+		r.mu.Unlock()
+		return // opening; its end asks for another look
+	}
+	h.busy = true
+	rep := h.r
+	if r.mu.serving[id] == rep {
+		delete(r.mu.serving, id)
+	}
+	r.mu.Unlock()
+	r.opening.Go(func() {
+		if rep != nil {
+			rep.Close()
+		}
+		err := r.erase(replicaID)
+		r.mu.Lock()
+		delete(r.mu.held, replicaID)
+		if err == nil {
+			delete(r.mu.kept, replicaID)
+		}
+		r.mu.Unlock()
+		if err != nil {
+			r.deps.Log.Error("cannot delete replica", "partition", id.String(), "replica", replicaID.String(), "err", err)
+			return
+		}
+		r.deps.Log.Info("replica is deleted with its topic", "partition", id.String(), "replica", replicaID.String())
+	})
+}
+
+// erase forgets a replica and removes its directory. The journal comes first: a directory without a record is nobody's.
+func (r *Roster) erase(replicaID partition.UUID) error {
+	if err := r.deps.Journal.Put(journal.Deleted(replicaID)); err != nil {
+		return fault.Wrap("delete replica", err)
+	}
+	if err := r.deps.Journal.Sync(); err != nil {
+		return fault.Wrap("delete replica", err)
+	}
+	return removeDir(r.deps.FS, replicaID)
+}
