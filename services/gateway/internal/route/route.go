@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
@@ -21,10 +22,13 @@ type Views interface {
 }
 
 // Router gives the newest Table.
-type Router struct{ views Views }
+type Router struct {
+	views Views
+	clock clock.Clock
+}
 
 // NewRouter reads from views.
-func NewRouter(views Views) Router { return Router{views} }
+func NewRouter(views Views, clk clock.Clock) Router { return Router{views, clk} }
 
 // Table is the newest table.
 func (r Router) Table() Table { return Table{r.views.View()} }

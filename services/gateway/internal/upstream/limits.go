@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/proto/frame"
+	"github.com/seedqueue/sq/services/gateway/internal/route"
 )
 
 // Limits of calls to brokers and tierers.
@@ -34,7 +35,7 @@ func DefaultLimits() Limits {
 		SuspectAfter:  500 * time.Millisecond,
 		MovedGrace:    250 * time.Millisecond,
 		AbandonGrace:  5 * time.Second,
-		UnknownGrace:  500 * time.Millisecond,
+		UnknownGrace:  route.UnknownGrace,
 		MaxInFlight:   frame.DefaultMaxInFlight,
 		MarksMax:      100_000,
 		MessageBytes:  frame.DefaultMaxMessageBytes,

@@ -40,13 +40,13 @@ func TestPublishOutcomes(t *testing.T) {
 		within   time.Duration
 	}{
 		"served":                          {stored: true},
-		"broker dies before receiving":    {before: func(w *world) { w.brokers[1].Kill() }, want: fault.Unavailable},
-		"dies before, another takes over": {before: func(w *world) { w.brokers[1].Kill(); w.background.Go(func() { takeOver(w, time.Second) }) }, stored: true},
+		"broker dies before receiving":    {before: func(w *world) { w.Brokers[1].Kill() }, want: fault.Unavailable},
+		"dies before, another takes over": {before: func(w *world) { w.Brokers[1].Kill(); w.background.Go(func() { takeOver(w, time.Second) }) }, stored: true},
 		"broker dies after receiving": {
-			received: func(w *world, _ *frame.Request) { w.brokers[1].Kill(); takeOver(w, 0) }, want: fault.OutcomeUnknown, within: time.Second,
+			received: func(w *world, _ *frame.Request) { w.Brokers[1].Kill(); takeOver(w, 0) }, want: fault.OutcomeUnknown, within: time.Second,
 		},
 		"dies after receiving, with a key": {
-			key: key, received: func(w *world, _ *frame.Request) { w.brokers[1].Kill(); takeOver(w, 0) }, stored: true,
+			key: key, received: func(w *world, _ *frame.Request) { w.Brokers[1].Kill(); takeOver(w, 0) }, stored: true,
 		},
 		"paused, another takes over": {
 			received: func(w *world, _ *frame.Request) { takeOver(w, 0) }, want: fault.OutcomeUnknown, within: 2 * time.Second,
@@ -57,22 +57,22 @@ func TestPublishOutcomes(t *testing.T) {
 		"paused until the deadline": {received: func(*world, *frame.Request) {}, timeout: 3 * time.Second, want: fault.OutcomeUnknown},
 		"not the leader any more": {
 			before: func(w *world) {
-				w.brokers[1].SetHook(refuseAll(wirecapnp.ErrorKind_notLeader))
+				w.Brokers[1].SetHook(refuseAll(wirecapnp.ErrorKind_notLeader))
 				w.background.Go(func() { takeOver(w, time.Second) })
 			}, stored: true,
 		},
 		"not the leader yet":        {received: func(_ *world, req *frame.Request) { _ = req.Fail(frame.Errorf(wirecapnp.ErrorKind_notLeader, "x")) }, stored: true},
-		"never the leader":          {before: func(w *world) { w.brokers[1].SetHook(refuseAll(wirecapnp.ErrorKind_notLeader)) }, want: fault.NotLeader},
-		"overloaded":                {before: func(w *world) { w.brokers[1].SetHook(refuseAll(wirecapnp.ErrorKind_overloaded)) }, want: fault.Overloaded, within: time.Second},
-		"stale map":                 {before: func(w *world) { w.brokers[1].SetHook(refuseAll(wirecapnp.ErrorKind_staleRouting)) }, want: fault.StaleRouting, within: time.Second},
-		"a kind from later":         {before: func(w *world) { w.brokers[1].SetHook(refuseAll(999)) }, want: fault.Internal, within: time.Second},
-		"nobody until the deadline": {before: func(w *world) { w.views.Lead(w.id(0), 9) }, timeout: 2 * time.Second, want: fault.DeadlineExceeded},
+		"never the leader":          {before: func(w *world) { w.Brokers[1].SetHook(refuseAll(wirecapnp.ErrorKind_notLeader)) }, want: fault.NotLeader},
+		"overloaded":                {before: func(w *world) { w.Brokers[1].SetHook(refuseAll(wirecapnp.ErrorKind_overloaded)) }, want: fault.Overloaded, within: time.Second},
+		"stale map":                 {before: func(w *world) { w.Brokers[1].SetHook(refuseAll(wirecapnp.ErrorKind_staleRouting)) }, want: fault.StaleRouting, within: time.Second},
+		"a kind from later":         {before: func(w *world) { w.Brokers[1].SetHook(refuseAll(999)) }, want: fault.Internal, within: time.Second},
+		"nobody until the deadline": {before: func(w *world) { w.Views.Lead(w.ID(0), 9) }, timeout: 2 * time.Second, want: fault.DeadlineExceeded},
 		"topic is unknown":          {before: func(w *world) { forget(w) }, want: fault.NotFound, within: time.Second},
 		"topic appears": {before: func(w *world) {
 			view := forget(w)
 			w.background.Go(func() {
 				time.Sleep(100 * time.Millisecond)
-				w.views.Change(func(v *topology.View) { v.Topics = view.Topics })
+				w.Views.Change(func(v *topology.View) { v.Topics = view.Topics })
 			})
 		}, stored: true},
 	} {
@@ -81,7 +81,7 @@ func TestPublishOutcomes(t *testing.T) {
 				w := newWorld(t)
 				if c.received != nil {
 					var once atomic.Bool
-					w.brokers[1].SetHook(func(_ context.Context, req *frame.Request) bool {
+					w.Brokers[1].SetHook(func(_ context.Context, req *frame.Request) bool {
 						if req.Message.Which() != wirecapnp.Request_Which_publish || once.Swap(true) {
 							return false
 						}
@@ -109,12 +109,12 @@ func TestPublishOutcomes(t *testing.T) {
 				if overloaded, ok := errors.AsType[*fault.Error](got.err); ok && c.want == fault.Overloaded && overloaded.RetryAfter != time.Second {
 					t.Errorf("the hint is lost: %s", overloaded.RetryAfter)
 				}
-				stored := w.logs[0].End()
+				stored := w.Logs[0].End()
 				if c.stored && stored != 1 || !c.stored && stored != 0 {
 					t.Errorf("the log holds %d records", stored)
 				}
 				w.background.Wait()
-				w.brokers[1].BreakConns() // what it keeps ends
+				w.Brokers[1].BreakConns() // what it keeps ends
 			})
 		})
 	}
@@ -123,13 +123,13 @@ func TestPublishOutcomes(t *testing.T) {
 // takeOver makes broker 2 the leader of partition 0.
 func takeOver(w *world, after time.Duration) {
 	time.Sleep(after)
-	w.lead(0, 2)
+	w.Lead(0, 2)
 }
 
 // forget hides the topic and gives the view before.
 func forget(w *world) *topology.View {
-	before := w.views.View()
-	w.views.Change(func(v *topology.View) { delete(v.Topics, w.topic.ID) })
+	before := w.Views.View()
+	w.Views.Change(func(v *topology.View) { delete(v.Topics, w.Topic.ID) })
 	return before
 }
 
@@ -141,7 +141,7 @@ func TestPublishesOfAPartitionKeepTheirOrder(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				var seen atomic.Int64
-				w.brokers[1].SetHook(func(_ context.Context, req *frame.Request) bool {
+				w.Brokers[1].SetHook(func(_ context.Context, req *frame.Request) bool {
 					if req.Message.Which() != wirecapnp.Request_Which_publish {
 						return false
 					}
@@ -154,14 +154,14 @@ func TestPublishesOfAPartitionKeepTheirOrder(t *testing.T) {
 				if refuse > 0 {
 					w.background.Go(func() {
 						time.Sleep(300 * time.Millisecond)
-						for i := range w.logs {
-							w.lead(i, 2)
+						for i := range w.Logs {
+							w.Lead(i, 2)
 						}
 					})
 				}
 				var results []<-chan result
 				for i := range each {
-					for p := range w.logs {
+					for p := range w.Logs {
 						results = append(results, w.publish(t.Context(), t, p, fmt.Sprint(i), batch.Key128{}))
 					}
 				}
@@ -174,7 +174,7 @@ func TestPublishesOfAPartitionKeepTheirOrder(t *testing.T) {
 				for i := range each {
 					want = append(want, fmt.Sprint(i))
 				}
-				for p := range w.logs {
+				for p := range w.Logs {
 					if refuse == 40 { // a broker that refuses some and takes others of those in flight mixes them: nothing is lost or doubled
 						got := w.values(t, p)
 						slices.SortFunc(got, func(a, b string) int { return len(a) - len(b) })
@@ -199,7 +199,7 @@ func TestPublishesArePipelined(t *testing.T) {
 	w := newWorld(t)
 	var kept []*frame.Request
 	all := make(chan []*frame.Request, 1)
-	w.brokers[1].SetHook(func(_ context.Context, req *frame.Request) bool {
+	w.Brokers[1].SetHook(func(_ context.Context, req *frame.Request) bool {
 		if kept = append(kept, req); len(kept) == count {
 			all <- kept
 		}
@@ -226,8 +226,8 @@ func TestPublishesArePipelined(t *testing.T) {
 // A partition whose leader takes nothing does not hold up the others.
 func TestOneStuckBrokerHoldsUpNobodyElse(t *testing.T) {
 	w := newWorld(t)
-	w.lead(1, 2)
-	w.net.Cut("gateway", "b1")
+	w.Lead(1, 2)
+	w.Net.Cut("gateway", "b1")
 	ctx, cancel := context.WithCancel(t.Context())
 	stuck := w.publish(ctx, t, 0, "stuck", batch.Key128{})
 	for i := range 20 {
@@ -239,7 +239,7 @@ func TestOneStuckBrokerHoldsUpNobodyElse(t *testing.T) {
 	if got := <-stuck; !fault.Is(got.err, fault.Canceled) {
 		t.Errorf("the stuck one: %v", got.err)
 	}
-	w.net.Heal("gateway", "b1")
+	w.Net.Heal("gateway", "b1")
 }
 
 // Invariant 1, and what a broker is told about a client.
@@ -248,13 +248,13 @@ func TestEachCallerHasItsOwnConnections(t *testing.T) {
 	other := w.cluster.Caller(Client{ID: "other", Principal: "somebody else"})
 	defer other.Close()
 	for _, caller := range []*Caller{w.caller, other, w.caller, other} {
-		if _, err := caller.PartitionState(t.Context(), w.id(0)); err != nil {
+		if _, err := caller.PartitionState(t.Context(), w.ID(0)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	hellos := w.brokers[1].Hellos()
-	if len(hellos) != 2 || len(w.brokers[2].Hellos()) != 0 {
-		t.Fatalf("%d and %d connections", len(hellos), len(w.brokers[2].Hellos()))
+	hellos := w.Brokers[1].Hellos()
+	if len(hellos) != 2 || len(w.Brokers[2].Hellos()) != 0 {
+		t.Fatalf("%d and %d connections", len(hellos), len(w.Brokers[2].Hellos()))
 	}
 	for i, want := range [][2]string{{"test", "somebody"}, {"other", "somebody else"}} {
 		h := hellos[i]
@@ -267,12 +267,12 @@ func TestEachCallerHasItsOwnConnections(t *testing.T) {
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	w := newWorld(t)
 	received := make(chan struct{})
-	w.brokers[1].SetHook(func(context.Context, *frame.Request) bool {
+	w.Brokers[1].SetHook(func(context.Context, *frame.Request) bool {
 		close(received)
 		return true
 	})
 	flying := w.publish(t.Context(), t, 0, "in flight", batch.Key128{})
-	w.views.Lead(w.id(1), 9)
+	w.Views.Lead(w.ID(1), 9)
 	waiting := w.publish(t.Context(), t, 1, "nobody there", batch.Key128{})
 	<-received
 	w.caller.Close()
@@ -285,5 +285,5 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	if got := <-w.publish(t.Context(), t, 0, "late", batch.Key128{}); !fault.Is(got.err, fault.Unavailable) {
 		t.Errorf("late: %v", got.err)
 	}
-	w.brokers[1].BreakConns()
+	w.Brokers[1].BreakConns()
 }

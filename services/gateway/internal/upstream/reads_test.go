@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,38 +11,13 @@ import (
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
-	"github.com/seedqueue/sq/services/gateway/internal/route"
 	"github.com/seedqueue/sq/services/gateway/internal/standin"
 )
 
-// append puts ten records into partition 0, one a batch, appended at 1 s, 2 s, …
+// append puts ten records into partition 0, appended at 1 s to 10 s.
 func (w *world) append(t testing.TB) {
 	t.Helper()
-	for i := range 10 {
-		msg := one(t, fmt.Sprint(i), batch.Key128{})
-		h, err := batch.ParseHeader(msg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.logs[0].Append(msg, h, 1, int64(i+1)*1_000_000)
-	}
-}
-
-// tierers adds two tierers that serve partition 0 and gives them in the order in which they are asked.
-func (w *world) tierers(t testing.TB) []*standin.Node {
-	t.Helper()
-	byAddr := map[string]*standin.Node{}
-	for _, host := range []string{"t1", "t2"} {
-		n := standin.NewTierer(t, w.net.At(host), host+":6364")
-		n.Serve(w.id(0), w.logs[0])
-		w.views.AddTierer(host, n.Addr)
-		byAddr[n.Addr] = n
-	}
-	ordered := []*standin.Node{}
-	for _, addr := range route.Of(w.views.View()).Tierers(w.id(0)) {
-		ordered = append(ordered, byAddr[addr])
-	}
-	return ordered
+	w.Append(t, 0, "0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 }
 
 func counting(n *int, next standin.Hook) standin.Hook {
@@ -72,8 +46,8 @@ func TestFetchFindsWhoHasTheOffset(t *testing.T) {
 	}{
 		"hot":                          {offset: 6, asked: [3]int{1, 0, 0}},
 		"cold by redirect":             {offset: 2, cold: true, asked: [3]int{1, 1, 0}},
-		"cold, known to be":            {offset: 2, set: func(w *world, _ []*standin.Node) { w.cluster.marks.set(w.id(0), 5) }, cold: true, asked: [3]int{0, 1, 0}},
-		"known to be cold, but is hot": {offset: 8, set: func(w *world, _ []*standin.Node) { w.cluster.marks.set(w.id(0), 9) }, asked: [3]int{1, 1, 0}},
+		"cold, known to be":            {offset: 2, set: func(w *world, _ []*standin.Node) { w.cluster.marks.set(w.ID(0), 5) }, cold: true, asked: [3]int{0, 1, 0}},
+		"known to be cold, but is hot": {offset: 8, set: func(w *world, _ []*standin.Node) { w.cluster.marks.set(w.ID(0), 9) }, asked: [3]int{1, 1, 0}},
 		"first tierer is gone":         {offset: 2, set: func(_ *world, t []*standin.Node) { t[0].Kill() }, cold: true, asked: [3]int{1, 0, 1}},
 		"first tierer fails":           {offset: 2, set: func(_ *world, t []*standin.Node) { t[0].SetHook(failing(wirecapnp.ErrorKind_internal)) }, cold: true, asked: [3]int{1, 0, 1}},
 		"first tierer does not know it": {
@@ -83,26 +57,26 @@ func TestFetchFindsWhoHasTheOffset(t *testing.T) {
 			offset: 2, set: func(_ *world, t []*standin.Node) { t[0].Kill(); t[1].Kill() }, want: fault.Unavailable, cold: true, asked: [3]int{1, 0, 0},
 		},
 		"remembered as cold, no tierer, but the broker has it": {
-			offset: 6, set: func(w *world, t []*standin.Node) { w.cluster.marks.set(w.id(0), 7); t[0].Kill(); t[1].Kill() }, asked: [3]int{1, 0, 0},
+			offset: 6, set: func(w *world, t []*standin.Node) { w.cluster.marks.set(w.ID(0), 7); t[0].Kill(); t[1].Kill() }, asked: [3]int{1, 0, 0},
 		},
-		"trimmed":      {offset: 1, set: func(w *world, _ []*standin.Node) { w.logs[0].Trim(2) }, want: fault.OffsetTrimmed, asked: [3]int{1, 0, 0}, trimmed: 2},
+		"trimmed":      {offset: 1, set: func(w *world, _ []*standin.Node) { w.Logs[0].Trim(2) }, want: fault.OffsetTrimmed, asked: [3]int{1, 0, 0}, trimmed: 2},
 		"beyond":       {offset: 11, want: fault.OffsetOutOfRange, asked: [3]int{1, 0, 0}, trimmed: 10},
-		"tier is late": {offset: 4, set: func(w *world, _ []*standin.Node) { w.logs[0].Tier(5, 3) }, want: fault.Unavailable, asked: [3]int{bounces + 1, bounces, 0}},
+		"tier is late": {offset: 4, set: func(w *world, _ []*standin.Node) { w.Logs[0].Tier(5, 3) }, want: fault.Unavailable, asked: [3]int{bounces + 1, bounces, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.append(t)
-				w.logs[0].Tier(5, 7)
-				tierers := w.tierers(t)
+				w.Logs[0].Tier(5, 7)
+				tierers := w.Tierers(t)
 				var asked [3]int
-				w.brokers[1].SetHook(counting(&asked[0], nil))
+				w.Brokers[1].SetHook(counting(&asked[0], nil))
 				tierers[0].SetHook(counting(&asked[1], nil))
 				tierers[1].SetHook(counting(&asked[2], nil))
 				if c.set != nil {
 					c.set(w, tierers)
 				}
-				reply, cold, err := w.caller.Fetch(t.Context(), Fetch{Partition: w.id(0), Offset: c.offset, MaxBytes: 1})
+				reply, cold, err := w.caller.Fetch(t.Context(), Fetch{Partition: w.ID(0), Offset: c.offset, MaxBytes: 1})
 				if c.want == fault.Internal {
 					if err != nil {
 						t.Fatal(err)
@@ -132,18 +106,18 @@ func TestFetchFindsWhoHasTheOffset(t *testing.T) {
 // Invariant 4.
 func TestReadsAreRepeatedUntilTheyHaveAnAnswer(t *testing.T) {
 	for name, disturb := range map[string]func(w *world){
-		"broker dies before": func(w *world) { w.brokers[1].Kill(); w.background.Go(func() { takeOver(w, time.Second) }) },
+		"broker dies before": func(w *world) { w.Brokers[1].Kill(); w.background.Go(func() { takeOver(w, time.Second) }) },
 		"broker dies with the read": func(w *world) {
-			w.brokers[1].SetHook(func(context.Context, *frame.Request) bool { w.brokers[1].Kill(); takeOver(w, 0); return true })
+			w.Brokers[1].SetHook(func(context.Context, *frame.Request) bool { w.Brokers[1].Kill(); takeOver(w, 0); return true })
 		},
 		"broker is paused": func(w *world) {
-			w.brokers[1].SetHook(func(context.Context, *frame.Request) bool {
+			w.Brokers[1].SetHook(func(context.Context, *frame.Request) bool {
 				w.background.Go(func() { takeOver(w, time.Second) })
 				return true
 			})
 		},
 		"broker leads no more": func(w *world) {
-			w.brokers[1].SetHook(failing(wirecapnp.ErrorKind_notLeader))
+			w.Brokers[1].SetHook(failing(wirecapnp.ErrorKind_notLeader))
 			w.background.Go(func() { takeOver(w, time.Second) })
 		},
 	} {
@@ -152,13 +126,13 @@ func TestReadsAreRepeatedUntilTheyHaveAnAnswer(t *testing.T) {
 				w := newWorld(t)
 				w.append(t)
 				disturb(w)
-				reply, _, err := w.caller.Fetch(t.Context(), Fetch{Partition: w.id(0), Offset: 3, Wait: 20 * time.Second})
+				reply, _, err := w.caller.Fetch(t.Context(), Fetch{Partition: w.ID(0), Offset: 3, Wait: 20 * time.Second})
 				if err != nil {
 					t.Fatal(err)
 				}
 				reply.Release()
 				w.background.Wait()
-				w.brokers[1].BreakConns()
+				w.Brokers[1].BreakConns()
 			})
 		})
 	}
@@ -167,13 +141,13 @@ func TestReadsAreRepeatedUntilTheyHaveAnAnswer(t *testing.T) {
 func TestReadWhoseDeadlineEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.brokers[1].SetHook(func(context.Context, *frame.Request) bool { return true })
+		w.Brokers[1].SetHook(func(context.Context, *frame.Request) bool { return true })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := w.caller.ListOffsets(ctx, w.id(0), 0, At{Latest: true}); !fault.Is(err, fault.DeadlineExceeded) {
+		if _, err := w.caller.ListOffsets(ctx, w.ID(0), 0, At{Latest: true}); !fault.Is(err, fault.DeadlineExceeded) {
 			t.Errorf("err = %v", err)
 		}
-		w.brokers[1].BreakConns()
+		w.Brokers[1].BreakConns()
 	})
 }
 
@@ -203,13 +177,13 @@ func TestListOffsetsJoinsTierAndBroker(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.append(t)
-				w.logs[0].Trim(1)
-				w.logs[0].Tier(5, 7)
+				w.Logs[0].Trim(1)
+				w.Logs[0].Tier(5, 7)
 				if c.tier != [2]uint64{} {
-					w.logs[0].Tier(c.tier[0], c.tier[1])
+					w.Logs[0].Tier(c.tier[0], c.tier[1])
 				}
-				w.tierers(t)
-				got, err := w.caller.ListOffsets(t.Context(), w.id(0), 0, c.at)
+				w.Tierers(t)
+				got, err := w.caller.ListOffsets(t.Context(), w.ID(0), 0, c.at)
 				if c.failed != fault.Internal {
 					if !fault.Is(err, c.failed) {
 						t.Errorf("%+v, %v", got, err)
@@ -227,13 +201,13 @@ func TestListOffsetsJoinsTierAndBroker(t *testing.T) {
 func TestInitProducerAsksAnyBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.brokers[1].Kill()
+		w.Brokers[1].Kill()
 		for range 5 {
 			if id, err := w.caller.InitProducer(t.Context()); err != nil || id == 0 {
 				t.Fatalf("id %d, %v", id, err)
 			}
 		}
-		w.brokers[2].Kill()
+		w.Brokers[2].Kill()
 		if _, err := w.caller.InitProducer(t.Context()); !fault.Is(err, fault.Unavailable) {
 			t.Errorf("err = %v", err)
 		}
@@ -243,13 +217,13 @@ func TestInitProducerAsksAnyBroker(t *testing.T) {
 func TestSealTrimAndState(t *testing.T) {
 	w := newWorld(t)
 	w.append(t)
-	if sealed, err := w.caller.Seal(t.Context(), w.id(0)); err != nil || sealed != (Sealed{End: 10, Sealed: true}) {
+	if sealed, err := w.caller.Seal(t.Context(), w.ID(0)); err != nil || sealed != (Sealed{End: 10, Sealed: true}) {
 		t.Errorf("seal: %+v, %v", sealed, err)
 	}
-	if trimmed, err := w.caller.Trim(t.Context(), w.id(0), 4, false); err != nil || trimmed != (Trimmed{LogStart: 4, LocalStart: 4}) {
+	if trimmed, err := w.caller.Trim(t.Context(), w.ID(0), 4, false); err != nil || trimmed != (Trimmed{LogStart: 4, LocalStart: 4}) {
 		t.Errorf("trim: %+v, %v", trimmed, err)
 	}
-	if state, err := w.caller.PartitionState(t.Context(), w.id(0)); err != nil || state.HighWatermark != 10 || !state.Active {
+	if state, err := w.caller.PartitionState(t.Context(), w.ID(0)); err != nil || state.HighWatermark != 10 || !state.Active {
 		t.Errorf("state: %+v, %v", state, err)
 	}
 }

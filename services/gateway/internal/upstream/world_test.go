@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/partition"
-	"github.com/seedqueue/sq/libs/topology"
-	"github.com/seedqueue/sq/libs/transport/memnet"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/services/gateway/internal/route"
@@ -22,13 +19,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a cluster of two brokers, with one topic of four partitions that broker 1 leads.
+// world is a cluster with a Caller.
 type world struct {
-	net     *memnet.Network
-	views   *standin.Views
-	brokers [3]*standin.Node // from 1
-	topic   topology.Topic
-	logs    [4]*standin.Log
+	*standin.World
 	cluster *Cluster
 	caller  *Caller
 
@@ -37,48 +30,14 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{net: memnet.New(), views: standin.NewViews()}
-	w.topic = w.views.AddTopic("orders", len(w.logs))
-	for id := 1; id <= 2; id++ {
-		host := fmt.Sprintf("b%d", id)
-		w.brokers[id] = standin.NewBroker(t, w.net.At(host), host+":6164")
-		w.views.AddBroker(partition.NodeID(id), w.brokers[id].Addr)
-	}
-	for i := range w.logs {
-		w.logs[i] = standin.NewLog()
-		w.lead(i, 1)
-	}
+	w := &world{World: standin.NewWorld(t, 4)}
 	w.cluster = New(Config{
-		Router: route.NewRouter(w.views), Network: w.net.At("gateway"), Clock: clock.Real(), Metrics: prometheus.NewRegistry(),
+		Router: route.NewRouter(w.Views, clock.Real()), Network: w.Net.At("gateway"), Clock: clock.Real(), Metrics: prometheus.NewRegistry(),
 		Pool: frame.NewPool(), Limits: DefaultLimits(), Software: "sq-gateway/test",
 	})
 	w.caller = w.cluster.Caller(Client{ID: "test", Principal: "somebody"})
 	t.Cleanup(w.caller.Close)
 	return w
-}
-
-func (w *world) id(index int) partition.ID {
-	return partition.ID{Topic: w.topic.ID, Index: partition.Index(index)}
-}
-
-// lead makes a broker serve and lead a partition.
-func (w *world) lead(index int, broker partition.NodeID) {
-	w.brokers[broker].Serve(w.id(index), w.logs[index])
-	w.views.Lead(w.id(index), broker)
-}
-
-// one builds a batch of one record.
-func one(t testing.TB, value string, key batch.Key128) []byte {
-	t.Helper()
-	var b batch.Builder
-	if err := b.Add(batch.Record{Value: []byte(value), Timestamp: 1}); err != nil {
-		t.Fatal(err)
-	}
-	msg, err := b.Build(nil, batch.BuildOptions{DedupeKey: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return msg
 }
 
 // result of a publish.
@@ -93,7 +52,7 @@ func (w *world) publish(ctx context.Context, t testing.TB, index int, value stri
 	results := make(chan result, 1)
 	done, freed := make(chan struct{}), make(chan struct{})
 	w.caller.Submit(ctx, Publish{
-		Partition: w.id(index), Body: one(t, value, key), Repeatable: !key.IsZero(),
+		Partition: w.ID(index), Body: standin.One(t, value, key), Repeatable: !key.IsZero(),
 		Done: func(reply *frame.Reply, err error) {
 			var r result
 			if r.err = err; err == nil {
@@ -122,25 +81,12 @@ func (w *world) values(t testing.TB, index int) []string {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	all := []string{}
-	for offset := partition.Offset(0); uint64(offset) < w.logs[index].End(); {
-		reply, _, err := w.caller.Fetch(ctx, Fetch{Partition: w.id(index), Offset: offset})
+	for offset := partition.Offset(0); uint64(offset) < w.Logs[index].End(); {
+		reply, _, err := w.caller.Fetch(ctx, Fetch{Partition: w.ID(index), Offset: offset})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for msg, err := range batch.Each(reply.Body) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			var r batch.Reader
-			if err := r.Reset(msg); err != nil {
-				t.Fatal(err)
-			}
-			var rec batch.Record
-			for i := range r.Len() {
-				r.Record(i, &rec)
-				all = append(all, string(rec.Value))
-			}
-		}
+		all = append(all, standin.Values(t, reply.Body)...)
 		fetch, err := reply.Response.Fetch()
 		if err != nil {
 			t.Fatal(err)
