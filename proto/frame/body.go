@@ -15,11 +15,17 @@ type Body interface {
 	Close() error
 }
 
-// vectorBody is a Body in memory, which can be part of a writev.
-type vectorBody interface {
-	Body
-	vector(to [][]byte) [][]byte
-	appendTo(to []byte) []byte
+// inMemory gives the content of a body that lies in memory, nil of any other.
+func inMemory(body Body) [][]byte {
+	switch b := body.(type) {
+	case *bytesBody:
+		return b.slices
+	case *Buffer:
+		b.whole[0] = b.data
+		return b.whole[:]
+	default:
+		return nil
+	}
 }
 
 // Bytes makes a Body of slices, which must not change until it is closed.
@@ -55,16 +61,3 @@ func (b *bytesBody) Close() error {
 	}
 	return nil
 }
-
-func (b *bytesBody) vector(to [][]byte) [][]byte { return append(to, b.slices...) }
-
-func (b *bytesBody) appendTo(to []byte) []byte {
-	for _, s := range b.slices {
-		to = append(to, s...)
-	}
-	return to
-}
-
-func (b *Buffer) vector(to [][]byte) [][]byte { return append(to, b.data) }
-
-func (b *Buffer) appendTo(to []byte) []byte { return append(to, b.data...) }

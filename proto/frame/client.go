@@ -12,6 +12,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seedqueue/sq/proto/frame/internal/outbox"
+	"github.com/seedqueue/sq/proto/frame/internal/window"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 )
 
@@ -48,8 +50,8 @@ func setDefault[T int | time.Duration](value *T, to T) {
 type Client struct {
 	conn     net.Conn
 	cfg      ClientConfig
-	queue    *queue
-	inflight *inflight
+	queue    *outbox.Outbox
+	inflight *window.Window
 	maxBody  atomic.Int64
 	unknown  atomic.Uint64
 	cancel   context.CancelFunc
@@ -70,8 +72,8 @@ func NewClient(conn net.Conn, cfg ClientConfig) *Client {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Client{
 		conn: conn, cfg: cfg, cancel: cancel,
-		queue:    newQueue(conn, cfg.WriteTimeout),
-		inflight: newInflight(cfg.MaxInFlight),
+		queue:    outbox.New(conn, cfg.WriteTimeout, now),
+		inflight: window.New(cfg.MaxInFlight),
 		done:     make(chan struct{}),
 	}
 	c.maxBody.Store(int64(cfg.MaxBodyBytes))
@@ -83,7 +85,7 @@ func NewClient(conn net.Conn, cfg ClientConfig) *Client {
 
 // write runs the writer. Where it fails the reader gets a moment for what the server may have said before.
 func (c *Client) write() {
-	if err := c.queue.run(); err != nil {
+	if err := c.queue.Run(); err != nil {
 		_ = c.conn.SetReadDeadline(now().Add(lingerTimeout)) // a failed connection: the reader sees it
 	}
 }
@@ -115,7 +117,7 @@ func (c *Client) Hello(ctx context.Context, h HelloParams) (ServerInfo, error) {
 	if info.MaxBodyBytes > 0 {
 		c.maxBody.Store(min(c.maxBody.Load(), int64(info.MaxBodyBytes)))
 	}
-	c.inflight.lower(info.MaxInFlight)
+	c.inflight.Lower(info.MaxInFlight)
 	return info, nil
 }
 
@@ -141,12 +143,12 @@ func (c *Client) Start(ctx context.Context, fill func(wirecapnp.Request) error, 
 	if limit := c.maxBody.Load(); int64(size) > limit {
 		return nil, Errorf(wirecapnp.ErrorKind_tooLarge, "body of %d bytes is larger than the limit of %d", size, limit)
 	}
-	if err := c.inflight.acquire(ctx, c.done); err != nil {
+	if err := c.inflight.Acquire(ctx, c.done); err != nil {
 		return nil, &ConnError{Err: c.cause(err)}
 	}
 	p, err := c.start(ctx, fill, size, body)
 	if err != nil {
-		c.inflight.release()
+		c.inflight.Release()
 		return nil, err
 	}
 	return p, nil
@@ -170,11 +172,11 @@ func (c *Client) start(ctx context.Context, fill func(wirecapnp.Request) error, 
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		writeTrace(request, span)
 	}
-	var out Body
+	item := outbox.Item{Append: b.appendTo, Done: (*sentCall)(p)}
 	if size > 0 {
-		out = Bytes(body...)
+		item.Body, item.Slices = Bytes(body...), body
 	}
-	if err := c.queue.push(b, out, p); err != nil {
+	if err := c.queue.Push(item); err != nil {
 		c.unregister(p)
 		return nil, &ConnError{Err: c.cause(err)}
 	}
@@ -241,9 +243,9 @@ func (c *Client) read(ctx context.Context) {
 	}
 	c.mu.err = err
 	c.mu.Unlock()
-	c.queue.fail(err)
+	c.queue.Fail(err)
 	_ = c.conn.Close() // it is of no more use
-	<-c.queue.idle     // from here on every call knows whether it was sent
+	<-c.queue.Done()   // from here on every call knows whether it was sent
 	c.mu.Lock()
 	rest := c.mu.pending
 	c.mu.pending = make(map[uint64]*Pending)
@@ -364,7 +366,7 @@ func (c *Client) GoingAway() bool {
 func (c *Client) UnknownAnswers() uint64 { return c.unknown.Load() }
 
 // InFlight counts the calls that are not Done.
-func (c *Client) InFlight() int { return c.inflight.count() }
+func (c *Client) InFlight() int { return c.inflight.Count() }
 
 // RemoteAddr is the server's.
 func (c *Client) RemoteAddr() net.Addr { return c.conn.RemoteAddr() }

@@ -3,16 +3,16 @@ package frame
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
+	"github.com/seedqueue/sq/proto/frame/internal/outbox"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 )
 
 // Errors of this package's own.
 var (
 	// ErrClosed: the connection was closed on this side.
-	ErrClosed = errors.New("connection closed")
+	ErrClosed = outbox.ErrClosed
 	// ErrGoingAway: the server has said that it takes no more calls on this connection.
 	ErrGoingAway = errors.New("server is going away")
 	// ErrOverBudget: there is no room in the budget for a body; the body was read over, the connection is intact.
@@ -20,7 +20,7 @@ var (
 	// ErrAnswered: the request has been answered already.
 	ErrAnswered = errors.New("request is answered already")
 	// ErrStalled: the peer sent or took nothing for too long.
-	ErrStalled = errors.New("peer stalled")
+	ErrStalled = outbox.ErrStalled
 )
 
 // FormatError says that what arrived is not what the protocol allows. The stream is of no more use behind it.
@@ -124,17 +124,5 @@ func remoteOf(err error) *RemoteError {
 		return &RemoteError{Kind: wirecapnp.ErrorKind_deadlineExceeded, Text: err.Error()}
 	default:
 		return &RemoteError{Kind: wirecapnp.ErrorKind_internal, Text: err.Error()}
-	}
-}
-
-// writeError names what ended writing.
-func writeError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return ErrStalled
-	default:
-		return fmt.Errorf("write: %w", err)
 	}
 }

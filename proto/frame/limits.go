@@ -36,12 +36,6 @@ const (
 	depthLimit     = 16
 	traverseFactor = 4
 	traverseMin    = 64 << 10
-	// writeChunkBytes is how much one writev carries at most, about.
-	writeChunkBytes = 1 << 20
-	// inlineBodyBytes is the largest body that is copied behind its message rather than given its own entry of a writev.
-	inlineBodyBytes = 512
-	// keepBufferBytes is the largest write buffer that an idle connection keeps.
-	keepBufferBytes = 64 << 10
 	// budgetWait is how long a server's connection waits for room in the budget before it answers Overloaded.
 	budgetWait = 50 * time.Millisecond
 	// retryAfter is the hint of an Overloaded answer.

@@ -73,8 +73,8 @@ func (p *Pending) Wait(ctx context.Context) (*Reply, error) {
 	case <-ctx.Done():
 	}
 	cause := context.Cause(ctx)
-	if p.client.queue.withdraw(p) {
-		p.written(false)
+	if p.client.queue.Withdraw((*sentCall)(p)) {
+		p.written(false) // the outbox has forgotten it
 		if p.client.unregister(p) {
 			p.answer(nil, &ConnError{Sent: false, Err: cause})
 		}
@@ -88,7 +88,12 @@ func (p *Pending) Wait(ctx context.Context) (*Reply, error) {
 	return nil, &ConnError{Sent: true, Err: cause}
 }
 
-// written implements outcome.
+// sentCall is a Pending as its outbox sees it.
+type sentCall Pending
+
+// Written implements outbox.Outcome.
+func (s *sentCall) Written(sent bool) { (*Pending)(s).written(sent) }
+
 func (p *Pending) written(sent bool) {
 	p.sent.Store(sent)
 	if p.state.Or(stateWritten)&stateAnswered != 0 {
@@ -111,7 +116,7 @@ func (p *Pending) answer(reply *Reply, err error) {
 
 func (p *Pending) finish() {
 	close(p.done)
-	p.client.inflight.release()
+	p.client.inflight.Release()
 }
 
 // answers says which member of Response belongs to which of Request.

@@ -27,7 +27,8 @@ func NewPool() *Pool { return &Pool{} }
 
 // Buffer is pooled memory. It is a Body too: closing it releases it.
 type Buffer struct {
-	data     []byte // len: what is used
+	data     []byte    // len: what is used
+	whole    [1][]byte // data, for a writev
 	pool     *Pool
 	budget   Budget // nil: none
 	reserved int

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/seedqueue/sq/proto/frame/internal/outbox"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 )
 
@@ -61,7 +62,7 @@ func (s *Session) SetValue(value any) {
 // Close tells the client why and ends the connection, without waiting for it.
 func (s *Session) Close(reason *RemoteError) {
 	s.conn.tell(reason)
-	s.conn.queue.close()
+	s.conn.queue.Close()
 	s.conn.stop()
 }
 
@@ -110,7 +111,7 @@ func (r *Request) reply(fill func(wirecapnp.Response) error, body Body) error {
 		remote := Errorf(wirecapnp.ErrorKind_internal, "answer cannot be built")
 		if b, response, err = r.conn.server.cfg.Pool.response(remote.fill); err != nil {
 			r.conn.stop()
-			r.conn.inflight.release()
+			r.conn.inflight.Release()
 			return err
 		}
 	}
@@ -123,9 +124,9 @@ func (r *Request) reply(fill func(wirecapnp.Response) error, body Body) error {
 	if body != nil {
 		response.SetBodyBytes(uint32(body.Len()))
 	}
-	if err := r.conn.queue.push(b, body, r); err != nil {
+	if err := r.conn.queue.Push(outbox.Item{Append: b.appendTo, Body: body, Slices: inMemory(body), Done: (*writtenRequest)(r)}); err != nil {
 		closeBody(body)
-		r.conn.inflight.release()
+		r.conn.inflight.Release()
 		return fmt.Errorf("answer: %w", err)
 	}
 	return nil
@@ -134,8 +135,11 @@ func (r *Request) reply(fill func(wirecapnp.Response) error, body Body) error {
 // Fail answers with an error.
 func (r *Request) Fail(err *RemoteError) error { return r.Reply(err.fill, nil) }
 
-// written implements outcome.
-func (r *Request) written(bool) { r.conn.inflight.release() }
+// writtenRequest is a Request as its outbox sees it.
+type writtenRequest Request
+
+// Written implements outbox.Outcome.
+func (r *writtenRequest) Written(bool) { r.conn.inflight.Release() }
 
 // fill makes a response of an error.
 func (e *RemoteError) fill(response wirecapnp.Response) error {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seedqueue/sq/proto/frame/internal/outbox"
+	"github.com/seedqueue/sq/proto/frame/internal/window"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 )
 
@@ -17,9 +19,9 @@ import (
 type serverConn struct {
 	server   *Server
 	conn     net.Conn
-	queue    *queue
+	queue    *outbox.Outbox
 	reader   *Reader
-	inflight *inflight
+	inflight *window.Window
 	session  *Session // nil before Hello; set and read by the read loop
 	ended    chan struct{}
 	stopOnce sync.Once
@@ -30,9 +32,9 @@ func newServerConn(s *Server, conn net.Conn) *serverConn {
 	c := &serverConn{
 		server:   s,
 		conn:     conn,
-		queue:    newQueue(conn, s.cfg.WriteTimeout),
+		queue:    outbox.New(conn, s.cfg.WriteTimeout, now),
 		reader:   newReader(conn, HelloMessageBytes, s.cfg.Pool, s.cfg.StallTimeout),
-		inflight: newInflight(s.cfg.MaxInFlight),
+		inflight: window.New(s.cfg.MaxInFlight),
 		ended:    make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
@@ -54,12 +56,12 @@ func (c *serverConn) serve(parent context.Context) {
 	defer cancel()
 	var writer sync.WaitGroup
 	writer.Go(func() {
-		if err := c.queue.run(); err != nil {
+		if err := c.queue.Run(); err != nil {
 			c.stop()
 		}
 	})
 	abort := context.AfterFunc(parent, func() {
-		c.queue.fail(ErrClosed)
+		c.queue.Fail(ErrClosed)
 		c.stop()
 		_ = c.conn.Close() // at once, as Serve says
 	})
@@ -71,7 +73,7 @@ func (c *serverConn) serve(parent context.Context) {
 	}
 	cancel() // what waits for records or for room gives up
 	c.finish(parent, err)
-	c.queue.close()
+	c.queue.Close()
 	writer.Wait()
 	c.linger(err)
 	_ = c.conn.Close() // it has ended
@@ -96,13 +98,13 @@ func (c *serverConn) finish(ctx context.Context, err error) {
 		select {
 		case <-c.stopped: // the session was closed or drained: what is queued is still written
 		default:
-			c.queue.fail(err)
+			c.queue.Fail(err)
 			return
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.server.cfg.WriteTimeout)
 	defer cancel()
-	_ = c.inflight.none(ctx) // handlers answer; one that does not loses the chance
+	_ = c.inflight.None(ctx) // handlers answer; one that does not loses the chance
 }
 
 // malformed tells whether the client's bytes are to blame and it may still listen.
@@ -129,7 +131,7 @@ func (c *serverConn) push(fill func(wirecapnp.Response) error) {
 		return // it would have been a courtesy
 	}
 	defer c.server.cfg.Pool.release(b)
-	_ = c.queue.push(b, nil, nil) // where it fails nobody listens
+	_ = c.queue.Push(outbox.Item{Append: b.appendTo}) // where it fails nobody listens
 }
 
 // linger reads on for a moment behind a last error: closing with unread bytes resets the connection and may take the error along.
@@ -154,7 +156,7 @@ func (c *serverConn) drain(ctx context.Context) {
 	c.push(goAwayFill)
 	defer c.abort()
 	for {
-		if c.inflight.none(ctx) != nil {
+		if c.inflight.None(ctx) != nil {
 			return
 		}
 		timer := time.NewTimer(goAwayGrace)
@@ -167,7 +169,7 @@ func (c *serverConn) drain(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		if c.inflight.count() == 0 {
+		if c.inflight.Count() == 0 {
 			return
 		}
 	}
@@ -213,12 +215,12 @@ func (c *serverConn) request(ctx context.Context, message *Message) error {
 		message.Release()
 		return Errorf(wirecapnp.ErrorKind_unauthenticated, "the first message must be hello, without a body")
 	}
-	if err := c.inflight.acquire(ctx, c.stopped); err != nil {
+	if err := c.inflight.Acquire(ctx, c.stopped); err != nil {
 		message.Release()
 		return err
 	}
 	if refused, err := c.body(ctx, r); err != nil {
-		c.inflight.release()
+		c.inflight.Release()
 		message.Release()
 		return err
 	} else if refused != nil {
