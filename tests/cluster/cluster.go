@@ -122,6 +122,28 @@ func (c *Cluster) Restart(t testing.TB, name string) {
 	c.AwaitReady(t, c.Process(name).Name)
 }
 
+// KillAll ends all of SQ's own processes by SIGKILL; etcd and the S3 server go on.
+func (c *Cluster) KillAll() {
+	for _, p := range c.processes {
+		if p.own {
+			p.Kill()
+		}
+	}
+}
+
+// RestartAll starts what KillAll ended and waits until all is ready.
+func (c *Cluster) RestartAll(t testing.TB) {
+	t.Helper()
+	for _, p := range c.processes {
+		if p.own {
+			if err := p.Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c.AwaitReady(t)
+}
+
 // Expect says that log lines that match are no fault.
 func (c *Cluster) Expect(pattern string) {
 	c.mu.Lock()

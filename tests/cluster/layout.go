@@ -3,8 +3,11 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -123,4 +126,31 @@ func (p *Process) Flag(name string) string {
 		}
 	}
 	return ""
+}
+
+// Elsewhere gives the process's listen flags with free ports, for a Twin.
+func (p *Process) Elsewhere() map[string]string {
+	out := map[string]string{}
+	for _, arg := range p.args {
+		if name, ok := strings.CutPrefix(arg, "--"); ok && strings.HasSuffix(name, "-host") {
+			out[name] = "127.0.0.1:0"
+		}
+	}
+	return out
+}
+
+// Twin gives a command like the process, with the named flags replaced or added. The caller runs it.
+func (p *Process) Twin(ctx context.Context, replace map[string]string) *exec.Cmd {
+	args := slices.Clone(p.args)
+	for _, name := range slices.Sorted(maps.Keys(replace)) {
+		if i := slices.Index(args, "--"+name); i >= 0 {
+			args[i+1] = replace[name]
+		} else {
+			args = append(args, "--"+name, replace[name])
+		}
+	}
+	cmd := exec.CommandContext(ctx, p.program, args...)
+	cmd.Env, cmd.Dir = p.env, filepath.Dir(p.logPath)
+	cmd.SysProcAttr = attributes()
+	return cmd
 }

@@ -45,6 +45,16 @@ func (c *Cluster) REST(t testing.TB, method, path, content string) (status int, 
 	return status, body
 }
 
+// Get asks for a URL; a server that is not there yet is status 0.
+func (c *Cluster) Get(t testing.TB, url string) (status int, body string) {
+	t.Helper()
+	status, body, err := get(t.Context(), url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return status, body
+}
+
 // Partition is a partition as REST tells it; offsets that are 0 are left out there.
 type Partition struct {
 	LogStart, LocalStart, TierEnd, ExportedEnd, SealedEnd, HighWatermark, End int64
