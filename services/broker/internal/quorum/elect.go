@@ -59,7 +59,7 @@ func (s *State) onAssigned(ev Assigned) {
 	if a.Status != topology.Electing || !s.isMe(a.Leader) || a.Epoch <= s.promised {
 		return // not for this process, or an epoch of an earlier life (R2)
 	}
-	c := &candidate{term: newTerm(a, s.cfg.Self, s.elapsed), began: s.elapsed, revision: ev.Revision}
+	c := &candidate{term: newTerm(a, s.cfg.Self), began: s.elapsed, revision: ev.Revision}
 	s.role = c
 	s.promise(a.Epoch)
 	if s.log.durable < s.log.end {
@@ -245,7 +245,7 @@ func (s *State) onActivation(ev Activation) {
 func (s *State) lead(c *candidate) {
 	l := &leader{term: c.term}
 	for i := range l.peers {
-		l.peers[i].heard = s.elapsed
+		l.peers[i].asking = false
 	}
 	s.role = l
 	s.emit(Lead{Epoch: l.epoch, Start: l.start})

@@ -18,7 +18,8 @@ type peer struct {
 	next    partition.Offset // to be sent next
 	hw      partition.Offset // last told
 	sent    time.Duration    // when, for resending
-	heard   time.Duration
+	asking  bool             // something was sent since it last spoke
+	asked   time.Duration    // when that was first
 }
 
 // term is one epoch of one process, from nomination on.
@@ -30,12 +31,12 @@ type term struct {
 	peers   []peer           // the other members, then the learners, in the assignment's order
 }
 
-func newTerm(a topology.Assignment, self partition.Member, now time.Duration) term {
+func newTerm(a topology.Assignment, self partition.Member) term {
 	t := term{epoch: a.Epoch, members: slices.Clone(a.Members), base: a.Base}
 	add := func(members []partition.Member, voter bool) {
 		for _, m := range members {
 			if m != self && !slices.ContainsFunc(t.peers, func(p peer) bool { return p.member == m }) {
-				t.peers = append(t.peers, peer{member: m, voter: voter, heard: now})
+				t.peers = append(t.peers, peer{member: m, voter: voter})
 			}
 		}
 	}
@@ -72,7 +73,7 @@ func (t *term) held(self partition.Offset, of func(*peer) partition.Offset) part
 func persistedAt(p *peer) partition.Offset { return p.match }
 func writtenAt(p *peer) partition.Offset   { return p.written }
 
-// heard tells whether a majority, the process itself included, has spoken of late.
+// heard tells whether a majority, the process itself included, has nothing to answer or has answered of late.
 func (s *State) heard(t *term) bool {
 	n, voters := 1, 1
 	for i := range t.peers {
@@ -80,7 +81,7 @@ func (s *State) heard(t *term) bool {
 			continue
 		}
 		voters++
-		if s.elapsed-t.peers[i].heard < silenceMax {
+		if p := &t.peers[i]; !p.asking || s.elapsed-p.asked < silenceMax {
 			n++
 		}
 	}
@@ -102,6 +103,9 @@ func (s *State) pushTo(t *term, p *peer) {
 	m.PrevChain, _ = s.log.chainAt(p.next) // below floor the first entry's own word says it
 	s.send(p.member, m)
 	p.next, p.hw, p.sent = s.log.end, s.hw, s.elapsed
+	if !p.asking {
+		p.asking, p.asked = true, s.elapsed
+	}
 }
 
 // resend starts over from the last answer where one is overdue.
@@ -125,7 +129,7 @@ func (s *State) onAppendOK(from partition.Member, m AppendOK) {
 	if p == nil {
 		return
 	}
-	p.heard = s.elapsed
+	p.asking = false
 	p.match = max(p.match, min(m.Match, s.log.end))
 	p.written = max(p.written, p.match, min(m.Written, s.log.end))
 	p.next = max(p.next, p.match)
@@ -145,7 +149,7 @@ func (s *State) onNack(from partition.Member, m Nack) {
 	if p == nil {
 		return
 	}
-	p.heard = s.elapsed
+	p.asking = false
 	at := m.Hint.End
 	if own := s.log.epochBefore(at); own != m.Hint.Epoch {
 		// This log has no batch of that epoch there: go to where the last epoch that is not later ends.
