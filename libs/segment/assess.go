@@ -33,6 +33,8 @@ type Assessment struct {
 	// Cut is what does not belong to the segment any more: bytes from End to the end of the file that are not clean. To is above From
 	// where valid batches lie among them.
 	Cut Range
+	// Suspect says that Cut may hold what was acknowledged: it is left in place until the log goes on without it.
+	Suspect bool
 	// Err says what stood at the first bad place; nil if there was none.
 	Err error
 }
@@ -123,6 +125,7 @@ func (a *assessor) cut(found findings) {
 	limit := a.provenAt() + Window
 	beyond := found.limit > limit || found.unreadable || !a.ev.Recycled && a.size > limit
 	if beyond || !errors.Is(a.scanner.Err(), ErrFrame) {
+		a.out.Suspect = true
 		a.worsen(Suspect)
 	} else {
 		a.worsen(Torn)

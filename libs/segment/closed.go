@@ -1,13 +1,9 @@
 package segment
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"io"
 	"path"
 	"sync/atomic"
-
-	"github.com/seedqueue/sq/libs/fault"
 )
 
 // Closed is a segment that ended, durable as a whole. It may still be reopened and cut: its Seal is not committed. Methods that change
@@ -16,7 +12,6 @@ type Closed struct {
 	summary Summary
 	file    *File
 	slot    *atomic.Pointer[Index]
-	digest  atomic.Pointer[[32]byte]
 }
 
 // AdoptClosed takes over a file whose batches are those of an index, all durable.
@@ -41,39 +36,6 @@ func (c *Closed) Reopen() (*Open, error) {
 	o := &Open{files: c.file.files, file: c.file, index: own, allocated: own.Size}
 	o.mu.written, o.mu.synced = own.Size, own.Size
 	return o, nil
-}
-
-// Digest gives the SHA-256 of the log part; it is computed once.
-func (c *Closed) Digest() ([32]byte, error) {
-	if known := c.digest.Load(); known != nil {
-		return *known, nil
-	}
-	sum, err := digest(c.file, c.summary.Size)
-	if err != nil {
-		return sum, fault.Wrap(fmt.Sprintf("digest segment %d", c.summary.Base), err)
-	}
-	c.digest.Store(&sum)
-	return sum, nil
-}
-
-// digestBytes is how much of a file is read at once.
-const digestBytes = 256 << 10
-
-func digest(file *File, size int64) (sum [32]byte, err error) {
-	handle, err := file.Pin()
-	if err != nil {
-		return sum, err
-	}
-	defer file.Unpin()
-	h := sha256.New()
-	n, err := io.CopyBuffer(h, io.NewSectionReader(handle, 0, size), make([]byte, digestBytes))
-	if err != nil {
-		return sum, fault.Errorf(fault.Corrupt, "%w", err)
-	}
-	if n != size {
-		return sum, fault.Errorf(fault.Corrupt, "%d of %d bytes: %w", n, size, io.ErrUnexpectedEOF)
-	}
-	return [32]byte(h.Sum(nil)), nil
 }
 
 // Seal makes the segment final: its digest and the partition's state at its end are durable when it returns. The Closed is not to be used any
@@ -119,18 +81,6 @@ func (s *Sealed) Reader() *Reader { return &Reader{Summary: s.summary, file: s.f
 
 func (s *Sealed) snapshotName() string {
 	return path.Dir(s.file.name) + "/" + Name(s.summary.Base, SnapshotPart)
-}
-
-// Snapshot gives the partition's state at the segment's end.
-func (s *Sealed) Snapshot() (Snapshot, error) {
-	snapshot, err := LoadSnapshot(s.file.files.fs, s.snapshotName())
-	if err == nil && (snapshot.End != s.summary.End || snapshot.Base != s.summary.Base) {
-		err = fmt.Errorf("%w: it is of segment [%d, %d)", ErrSnapshot, snapshot.Base, snapshot.End)
-	}
-	if err != nil {
-		return Snapshot{}, fault.Errorf(fault.Corrupt, "read snapshot of segment %d: %w", s.summary.Base, err)
-	}
-	return snapshot, nil
 }
 
 // Remove removes index and log, durably. The snapshot stays. Nothing may be read from the segment any more.

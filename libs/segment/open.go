@@ -191,7 +191,7 @@ func (o *Open) Close(logIndex func(error)) (*Closed, error) {
 			return nil, err
 		}
 	}
-	if err := writeIndex(o.files.fs, o.file.name, &o.index); err != nil {
+	if err := WriteIndex(o.files.fs, path.Dir(o.file.name), &o.index); err != nil {
 		logIndex(err)
 	}
 	return closedOf(o.file, &o.index), nil
@@ -224,9 +224,11 @@ func (o *Open) CutAt(place Place, last *batch.Header) error {
 	// Readers may still hold the entries behind the cut: what is appended next must not be written over them.
 	x.Entries = x.Entries[:kept:kept]
 	x.End, x.Size, x.Chain = place.Offset, place.Position, place.Chain
+	x.Epoch, x.FirstAppendTime, x.LastAppendTime = 0, 0, 0
 	if last != nil {
-		x.Epoch, x.LastAppendTime = partition.Epoch(last.Epoch), last.AppendTime
+		x.Epoch, x.FirstAppendTime, x.LastAppendTime = partition.Epoch(last.Epoch), o.index.FirstAppendTime, last.AppendTime
 	}
+	x.HasRecords = x.HasRecords && hasRecords(&Reader{Summary: x.Summary, file: o.file, index: &x})
 	handle, err := o.dirty(x.Size)
 	if err != nil {
 		return poisoned(fmt.Sprintf("open segment %d", x.Base), err)
@@ -241,14 +243,30 @@ func (o *Open) CutAt(place Place, last *batch.Header) error {
 	return o.Sync(x.Size)
 }
 
-// Remove removes the file, durably. Nothing may be read from the segment any more.
-func (o *Open) Remove() error {
+// hasRecords tells whether a batch is not a control batch; where that cannot be read, it may be.
+func hasRecords(r *Reader) bool {
+	found := false
+	err := r.walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
+		found = !s.Header().IsControl()
+		return !found
+	})
+	return found || err != nil
+}
+
+// Abandon closes the file without making anything durable: it is not to be used any more. What readers hold stays readable.
+func (o *Open) Abandon() {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.mu.handle != nil {
 		o.mu.handle = nil
 		o.file.Unpin()
 	}
-	o.mu.Unlock()
+	o.file.Forget()
+}
+
+// Remove removes the file, durably. Nothing may be read from the segment any more.
+func (o *Open) Remove() error {
+	o.Abandon()
 	return removeFile(o.file)
 }
 
@@ -282,9 +300,10 @@ func indexName(logName string) string {
 	return logName[:len(logName)-len(logSuffix)] + indexSuffix
 }
 
-// writeIndex replaces the index file. Its bytes are not synced: a crash leaves it as it was, whole, or with a wrong checksum.
-func writeIndex(fsys vfs.FS, logName string, x *Index) error {
-	return writeFile(fsys, indexName(logName), x.AppendTo(nil), false)
+// WriteIndex replaces the index file of a segment whose batches are durable. Its own bytes are not synced: a crash leaves it as it was, whole,
+// or with a wrong checksum.
+func WriteIndex(fsys vfs.FS, dir string, x *Index) error {
+	return writeFile(fsys, dir+"/"+Name(x.Base, IndexPart), x.AppendTo(nil), false)
 }
 
 // writeFile replaces a file; with sync its bytes are durable before it has its name, and the name before it returns.

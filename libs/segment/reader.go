@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -39,7 +40,7 @@ func (r *Reader) Index() (*Index, error) {
 	if x := r.slot.Load(); x != nil {
 		return x, nil
 	}
-	x, err := loadIndex(r.file.files.fs, indexName(r.file.name))
+	x, err := LoadIndex(r.file.files.fs, indexName(r.file.name))
 	if err != nil || x.Summary != r.Summary {
 		if x, err = r.rebuild(); err != nil {
 			return nil, err
@@ -226,8 +227,29 @@ func (r *Reader) Each(from partition.Offset, visit func(h batch.Header, msg []by
 	return r.damage(s)
 }
 
-// loadIndex reads an index file. Any error means that there is no index.
-func loadIndex(fsys vfs.FS, name string) (*Index, error) {
+// digestBytes is how much of a file is read at once.
+const digestBytes = 256 << 10
+
+// Digest computes the SHA-256 of the log part.
+func (r *Reader) Digest() (sum [32]byte, err error) {
+	file, err := r.file.Pin()
+	if err != nil {
+		return sum, fmt.Errorf("open segment %d: %w", r.Base, err)
+	}
+	defer r.file.Unpin()
+	h := sha256.New()
+	n, err := io.CopyBuffer(h, io.NewSectionReader(file, 0, r.Size), make([]byte, digestBytes))
+	if err == nil && n != r.Size {
+		err = fmt.Errorf("%d of %d bytes: %w", n, r.Size, io.ErrUnexpectedEOF)
+	}
+	if err != nil {
+		return sum, fault.Errorf(fault.Corrupt, "digest segment %d: %w", r.Base, err)
+	}
+	return [32]byte(h.Sum(nil)), nil
+}
+
+// LoadIndex reads an index file. Any error means that there is none.
+func LoadIndex(fsys vfs.FS, name string) (*Index, error) {
 	p, err := readFile(fsys, name, MaxIndexBytes)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,41 @@
+package wal
+
+import (
+	"fmt"
+
+	"github.com/seedqueue/sq/libs/segment"
+)
+
+// Limits bounds what a log takes; zero fields mean the default.
+type Limits struct {
+	// UnsyncedBytes is how much may be written and not durable before Append syncs by itself. Default and most: segment.Window.
+	UnsyncedBytes int64
+	// OpenFiles is how many files a log without shared Files keeps open while nobody uses them. Default 16.
+	OpenFiles int
+}
+
+const (
+	defaultOpenFiles = 16
+	// runBytes is the most that goes into one write; a larger append takes several.
+	runBytes = 8 << 20
+	// rewriteBytes is how much recovery rewrites at once.
+	rewriteBytes = 1 << 20
+	// blockBytes is the unit in which recovery steps over what cannot be read.
+	blockBytes = 4 << 10
+	// keptSnapshots is how many snapshots stay when their segments are dropped.
+	keptSnapshots = 2
+)
+
+func (l Limits) withDefaults() (Limits, error) {
+	if l.UnsyncedBytes == 0 {
+		l.UnsyncedBytes = segment.Window
+	}
+	if l.OpenFiles == 0 {
+		l.OpenFiles = defaultOpenFiles
+	}
+	if l.UnsyncedBytes < 0 || l.UnsyncedBytes > segment.Window || l.OpenFiles < 0 {
+		return l, fmt.Errorf("log limits: unsynced bytes %d must be within [0, %d], open files %d must not be negative",
+			l.UnsyncedBytes, segment.Window, l.OpenFiles)
+	}
+	return l, nil
+}
