@@ -1,6 +1,7 @@
 package data_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/frame"
+	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
@@ -35,21 +38,21 @@ func TestPublish(t *testing.T) {
 	client := dial(t, addr, wirecapnp.Role_gateway)
 	var pending []*frame.Pending
 	for i := range 3 {
-		p, err := client.Start(t.Context(), publishFill(uint64(i), false), fmt.Appendf(nil, "batch %d", i))
+		p, err := client.Start(t.Context(), publishFill(uint64(i), false), oneBatch(t, fmt.Sprint(i), batch.BuildOptions{}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		pending = append(pending, p)
 	}
-	if _, err := client.Call(t.Context(), publishFill(9, true), []byte("no ack")); err != nil {
+	if _, err := client.Call(t.Context(), publishFill(9, true), oneBatch(t, "no ack", batch.BuildOptions{MapVersion: 5})); err != nil {
 		t.Fatal(err) // it is answered: the three before it have reached the replica
 	}
 	f.mu.Lock()
 	published := f.mu.published
 	f.mu.Unlock()
 	for i, p := range published[:3] {
-		if got := string(p.Msg); got != fmt.Sprintf("batch %d", i) || p.Epoch != partition.Epoch(i) || p.AckNone {
-			t.Errorf("place %d has %q of epoch %d", i, got, p.Epoch)
+		if !bytes.Equal(p.Msg, oneBatch(t, fmt.Sprint(i), batch.BuildOptions{})) || p.Epoch != partition.Epoch(i) || p.AckNone {
+			t.Errorf("place %d has another batch, or epoch %d", i, p.Epoch)
 		}
 	}
 	if !published[3].AckNone {
@@ -87,7 +90,7 @@ func TestErrorsKeepTheirDetails(t *testing.T) {
 	f := &fake{err: &fault.Error{Kind: fault.OutOfOrder, Op: "publish", Offset: 17, Epoch: 4, RetryAfter: time.Second}}
 	_, addr := serve(t, f)
 	client := dial(t, addr, wirecapnp.Role_gateway)
-	_, err := client.Call(t.Context(), publishFill(0, false), []byte("x"))
+	_, err := client.Call(t.Context(), publishFill(0, false), oneBatch(t, "x", batch.BuildOptions{}))
 	if got := wantFault(t, err, fault.OutOfOrder); got.Offset != 17 || got.Epoch != 4 || got.RetryAfter != time.Second || got.Op != "publish" {
 		t.Errorf("got %+v", got)
 	}
@@ -262,7 +265,7 @@ func TestRoles(t *testing.T) {
 	for role, names := range allowed {
 		client := dial(t, addr, role)
 		for which, fill := range calls {
-			_, err := client.Call(t.Context(), fill, []byte("body"))
+			_, err := client.Call(t.Context(), fill, oneBatch(t, "x", batch.BuildOptions{}))
 			switch {
 			case which == wirecapnp.Request_Which_metadata:
 				wantFault(t, err, fault.UnsupportedVersion)
@@ -330,6 +333,52 @@ func TestBadRequests(t *testing.T) {
 			wantFault(t, err, test.kind)
 			if f.last() != nil {
 				t.Errorf("the replica was asked %v", f.last())
+			}
+		})
+	}
+}
+
+// Invariant 1 for batches: what is wrong with one is told, and the replica does not see it.
+func TestBadBatches(t *testing.T) {
+	good := oneBatch(t, "value", batch.BuildOptions{})
+	flip := func(at int) []byte {
+		bad := bytes.Clone(good)
+		bad[at] ^= 1
+		return bad
+	}
+	stamped := bytes.Clone(good)
+	batch.Stamp(stamped, batch.Stamps{Epoch: 1})
+	control, err := batch.BuildControl(nil, func(c batchcapnp.Control) error { _, err := c.NewTrimTo(); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{}
+	_, addr := serve(t, f)
+	client := dial(t, addr, wirecapnp.Role_gateway)
+	for name, test := range map[string]struct {
+		body []byte
+		kind fault.Kind
+	}{
+		"garbage":             {[]byte("this is not a batch, but long enough to be one"), fault.Invalid},
+		"cut short":           {good[:len(good)-8], fault.Invalid},
+		"two batches":         {append(bytes.Clone(good), good...), fault.Invalid},
+		"trailing bytes":      {append(bytes.Clone(good), 0, 0, 0, 0, 0, 0, 0, 0), fault.Invalid},
+		"magic":               {flip(16), fault.Invalid},
+		"header damaged":      {flip(100), fault.Corrupt},
+		"body damaged":        {flip(len(good) - 1), fault.Corrupt},
+		"stamped":             {stamped, fault.Invalid},
+		"control":             {control, fault.Invalid},
+		"larger than allowed": {oneBatch(t, strings.Repeat("v", 2000), batch.BuildOptions{}), fault.TooLarge},
+		"old map version":     {oneBatch(t, "v", batch.BuildOptions{MapVersion: 4}), fault.StaleRouting},
+		"newer map version":   {oneBatch(t, "v", batch.BuildOptions{MapVersion: 6}), fault.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := client.Call(t.Context(), publishFill(0, false), test.body)
+			wantFault(t, err, test.kind)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if len(f.mu.published) != 0 {
+				t.Error("the replica saw it")
 			}
 		})
 	}

@@ -1,7 +1,8 @@
 // Package data is the broker's data port: the calls of gateways, peers, tierers and coordinators, over proto/frame.
 //
-//  1. Nothing read from the wire is trusted: every list is held against a limit before it is walked, every size is cut to its limit. Of a
-//     batch only its length is looked at here; Replica.Publish verifies it before it is admitted.
+//  1. Nothing read from the wire is trusted. A batch is verified before a replica sees it: exactly one, header and body checksum, no stamp
+//     word set, within the limits and the topic's batchBytesMax, routed by the topic's map version. Every list is held against a limit before it
+//     is walked, every size is cut to its limit.
 //  2. Publishes of one connection to one partition are handed over in the order of the wire, without waiting for one another: many wait for
 //     one sync.
 //  3. A call is for the roles that its row in the table names (calls.go); a call without a row is refused.

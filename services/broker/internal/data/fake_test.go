@@ -16,6 +16,8 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/fault/faultwire"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
@@ -75,7 +77,11 @@ func (f *fake) Harvest(_ context.Context, wait time.Duration, limit int) ([]repl
 
 func (f *fake) Next(context.Context) (uint64, error) { return 42, f.note("next id") }
 
-func (f *fake) Publish(_ context.Context, p replica.Publish) {
+func (f *fake) Topic(id partition.UUID) (topology.Topic, bool) {
+	return topology.Topic{ID: topic, Namespace: "default", Name: "orders", MapVersion: 5, BatchBytesMax: 2000}, id == topic
+}
+
+func (f *fake) Publish(p replica.Publish) {
 	f.mu.Lock()
 	f.mu.published = append(f.mu.published, p)
 	n := len(f.mu.published)
@@ -220,4 +226,18 @@ func wantFault(t *testing.T, err error, kind fault.Kind) *fault.Error {
 		t.Fatalf("got %v, want the kind %v", err, kind)
 	}
 	return got
+}
+
+// oneBatch builds a batch of one record.
+func oneBatch(t *testing.T, value string, options batch.BuildOptions) []byte {
+	t.Helper()
+	var builder batch.Builder
+	if err := builder.Add(batch.Record{Value: []byte(value), Timestamp: 1}); err != nil {
+		t.Fatal(err)
+	}
+	message, err := builder.Build(nil, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return message
 }

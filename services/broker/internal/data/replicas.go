@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 )
@@ -13,6 +14,8 @@ import (
 type Replicas interface {
 	// Replica finds the replica of a partition; ok is false where this broker holds none. It does not wait.
 	Replica(id partition.ID) (r Replica, ok bool)
+	// Topic finds the settings of a topic that is not deleted, as the broker knows them now. It does not wait.
+	Topic(id partition.UUID) (t topology.Topic, ok bool)
 	// Harvest lists the work that the partitions led here have for a tierer, at most maxSegments segments; it waits for some until wait has
 	// passed or ctx ends, and answers with none then.
 	Harvest(ctx context.Context, wait time.Duration, maxSegments int) ([]replica.Harvest, error)
@@ -20,8 +23,9 @@ type Replicas interface {
 
 // Replica is one partition as data uses it. Errors are faults. What belongs to the leader fails with NotLeader elsewhere.
 type Replica interface {
-	// Publish verifies a batch, and appends it. Calls on one replica are appended in the order in which they were made. It does not wait.
-	Publish(ctx context.Context, p replica.Publish)
+	// Publish appends one batch that data has verified. Calls on one replica are appended in the order in which they were made. It does not
+	// wait.
+	Publish(p replica.Publish)
 	// Fetch reads committed batches; it waits for one at most f.Wait.
 	Fetch(ctx context.Context, f replica.Fetch) (replica.Fetched, error)
 	// ListOffset finds a place.

@@ -7,5 +7,5 @@
 //  3. A heartbeat that fails (rather than hangs) is a disk error: Run ends with fault.DiskPoisoned.
 //  4. The store may be away for as long as it likes: the lease is renewed, or taken anew, when it is back.
 //
-// Called by the broker's root. Take, Run and Close are called in this order by one goroutine. It decides nothing about partitions.
+// Called by the broker's root. New, Take, Run and Close are called in this order by one goroutine. It decides nothing about partitions.
 package lease

@@ -42,8 +42,8 @@ type Lease struct {
 	failing bool       // the store does not answer, and that has been logged
 }
 
-// Take proves the disk and registers. Errors: fault.DiskPoisoned, fault.Unavailable (disk or store do not answer), fault.Conflict.
-func Take(ctx context.Context, cfg Config) (*Lease, error) {
+// New opens the heartbeat file. Close ends what it began.
+func New(cfg Config) (*Lease, error) {
 	l := &Lease{
 		cfg: cfg,
 		beats: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -64,23 +64,27 @@ func Take(ctx context.Context, cfg Config) (*Lease, error) {
 		return nil, &fault.Error{Kind: fault.DiskPoisoned, Op: "prove the data disk", Err: err}
 	}
 	l.beat = beat
+	return l, nil
+}
+
+// Take proves the disk and registers. It may be called again where the store did not answer. Errors: fault.DiskPoisoned, fault.Unavailable
+// (disk or store do not answer), fault.Conflict.
+func (l *Lease) Take(ctx context.Context) error {
 	alive, err := l.prove(ctx)
 	if err == nil && !alive {
-		err = fault.Errorf(fault.Unavailable, "data disk did not write, sync and read back 4 KiB within %v", BeatTimeout)
-	}
-	if err == nil {
-		l.reg, err = topology.Register(ctx, cfg.Store, cfg.Params)
+		err = fault.Errorf(fault.Unavailable, "data disk did not write, sync and read back %d bytes within %v", blockBytes, BeatTimeout)
 	}
 	if err != nil {
-		return nil, errors.Join(err, l.closeBeat())
+		return err
 	}
-	return l, nil
+	l.reg, err = topology.Register(ctx, l.cfg.Store, l.cfg.Params)
+	return err //nolint:wrapcheck // says what was attempted.
 }
 
 // Live gives what stands in the store.
 func (l *Lease) Live() topology.Live { return l.reg.Live() }
 
-// Run renews until ctx ends, and returns nil then.
+// Run renews what was taken until ctx ends, and returns nil then.
 func (l *Lease) Run(ctx context.Context) error {
 	timer := l.cfg.Clock.NewTimer(l.interval())
 	defer timer.Stop()
@@ -174,7 +178,11 @@ func (l *Lease) start() {
 
 // Close revokes the lease, so that others know at once, and lets go of the file. A disk that hangs is not waited for.
 func (l *Lease) Close(ctx context.Context) error {
-	return errors.Join(l.reg.Close(ctx), l.closeBeat())
+	var err error
+	if l.reg != nil {
+		err = l.reg.Close(ctx)
+	}
+	return errors.Join(err, l.closeBeat())
 }
 
 func (l *Lease) closeBeat() error {

@@ -46,13 +46,20 @@ func (w world) take(t *testing.T) (*lease.Lease, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lease.Take(t.Context(), lease.Config{
+	l, err := lease.New(lease.Config{
 		Store: w.store, Dir: w.dir, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 		Params: topology.RegisterParams{
 			Key: topology.BrokerLiveKey(1), TTL: ttl, Guards: []topology.Compare{claim.Guard},
 			Live: topology.Live{ID: "1", Node: 1, Incarnation: claim.Incarnation},
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Take(t.Context()); err != nil {
+		return nil, errors.Join(err, l.Close(t.Context()))
+	}
+	return l, nil
 }
 
 func (w world) mustTake(t *testing.T) *lease.Lease {
