@@ -121,3 +121,12 @@ func Values(t testing.TB, body []byte) []string {
 	}
 	return all
 }
+
+// Body gives the batches of a partition of "orders" from an offset on.
+func (w *World) Body(index int, offset uint64) []byte {
+	log := w.Logs[index]
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	body, _ := log.read(offset, log.mu.next, 1<<30)
+	return body
+}
