@@ -37,18 +37,12 @@ func main() {
 func run(cfg broker.Config) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	tel, err := telemetry.New(ctx, telemetry.Config{
+	tel, telErr := telemetry.New(ctx, telemetry.Config{
 		Service: program, Instance: fmt.Sprint(cfg.NodeID), Version: version.Version(), LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat, Out: os.Stderr,
 	})
-	if err != nil {
-		return err
-	}
-	dir, err := osfs.New(cfg.DataDir)
-	if err != nil {
-		return fmt.Errorf("data-dir: %w", err)
-	}
-	store, err := etcdstore.New(etcdstore.Config{Endpoints: cfg.Etcd})
-	if err != nil {
+	dir, dirErr := osfs.New(cfg.DataDir)
+	store, storeErr := etcdstore.New(etcdstore.Config{Endpoints: cfg.Etcd})
+	if err := errors.Join(telErr, dirErr, storeErr); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close(), dir.Close(), tel.Shutdown(context.WithoutCancel(ctx))) }()
@@ -57,8 +51,8 @@ func run(cfg broker.Config) (err error) {
 		Clock: clock.Real(), FS: dir, Network: tcpnet.New(), Store: store, Log: tel.Log, Metrics: tel.Registry, Tracers: tel.Tracers,
 		Rand: rand.Reader, Version: version.Version(), Hostname: hostname,
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = b.Run(ctx)
 	}
-	return b.Run(ctx)
+	return err
 }
