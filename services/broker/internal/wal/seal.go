@@ -66,6 +66,7 @@ func (l *Log) MarkSealed(base partition.Offset, sum [32]byte, state []byte) erro
 		return l.fail(err)
 	}
 	l.sealed, l.closed = append(l.sealed, sealed), l.closed[1:]
+	l.retail(segment.Place{Offset: l.tail.End, Chain: l.tail.Chain, Unchained: l.broken}) // it may have been what the next batch goes on in
 	l.relist()
 	l.publish()
 	l.pruneSnapshots()
