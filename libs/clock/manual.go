@@ -40,8 +40,8 @@ func (m *Manual) NewTimer(d time.Duration) Timer {
 	return t
 }
 
-// Advance moves the clock by d. Timers fire in the order of their times, each while the clock shows its time; what a woken goroutine
-// then sets is fired by a later Advance at the latest.
+// Advance moves the clock by d. Timers that come due fire in the order of their times, each with its time; what a woken goroutine then
+// sets counts from the new time.
 func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +49,6 @@ func (m *Manual) Advance(d time.Duration) {
 	for len(m.mu.pending) > 0 && !m.mu.pending[0].due.After(end) {
 		t := m.mu.pending[0]
 		m.mu.pending = m.mu.pending[1:]
-		m.mu.now = t.due
 		t.fireLocked()
 	}
 	m.mu.now = end

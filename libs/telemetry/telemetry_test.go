@@ -180,7 +180,13 @@ func TestServeHTTP(t *testing.T) {
 		answered <- string(body)
 	}()
 	<-arrived
-	cancel() // the request in flight is still answered
+	cancel()
+	for refused := false; !refused; { // the server stops; the request in flight is still answered
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String())
+		if refused = err != nil; !refused {
+			_ = conn.Close()
+		}
+	}
 	close(release)
 	if got := <-answered; got != "done" {
 		t.Errorf("answered %q", got)

@@ -29,10 +29,9 @@ type pipe struct {
 		sync.Mutex
 		queue   []chunk
 		size    int
-		last    time.Time // due time of the newest chunk: a shorter delay does not let bytes overtake
-		ended   bool      // the writer is done
-		broken  error     // both ends get it
-		unread  bool      // the reader is gone
+		ended   bool  // the writer is done
+		broken  error // both ends get it
+		unread  bool  // the reader is gone
 		changed chan struct{}
 
 		readDeadline, writeDeadline time.Time
@@ -166,12 +165,8 @@ func (p *pipe) write(b []byte) (int, error) {
 }
 
 func (p *pipe) putLocked(data []byte) {
-	due := p.clock.Now().Add(p.link.state().delay)
-	if due.Before(p.mu.last) {
-		due = p.mu.last
-	}
-	p.mu.last = due
-	p.mu.queue = append(p.mu.queue, chunk{data, due})
+	// A chunk that is due before an earlier one still waits for it: the queue is read from its head only.
+	p.mu.queue = append(p.mu.queue, chunk{data, p.clock.Now().Add(p.link.state().delay)})
 	p.mu.size += len(data)
 	p.wakeLocked()
 }

