@@ -145,10 +145,10 @@ func TestOldViewsAreIgnored(t *testing.T) {
 	n := w.nodes[1]
 	old := w.register
 	old.Epoch, old.Leader.Broker = 7, 9
-	if got := n.state.Step(Assigned{Assignment: old, Revision: 0}); got != nil {
+	if got := n.state.Step(Assigned{Assignment: old, Revision: 0}); len(got) != 0 {
 		t.Fatalf("an older revision had effects %v", got)
 	}
-	if got := n.state.Step(Assigned{Assignment: topology.Assignment{Epoch: 0}, Revision: w.revision + 1}); got != nil {
+	if got := n.state.Step(Assigned{Assignment: topology.Assignment{Epoch: 0}, Revision: w.revision + 1}); len(got) != 0 {
 		t.Fatalf("a lower epoch had effects %v", got)
 	}
 	if !n.state.Leads() {

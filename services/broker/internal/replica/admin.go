@@ -49,6 +49,15 @@ func (a *adminQueue) committed(hw partition.Offset) {
 	}
 }
 
+// cut fails the pending request if its batch is gone.
+func (a *adminQueue) cut(to partition.Offset, err error) {
+	if a.pending != nil && a.end > to {
+		done := a.pending.done
+		a.pending = nil
+		done(err)
+	}
+}
+
 // stop fails everything.
 func (a *adminQueue) stop(err error) {
 	if a.pending != nil {

@@ -85,10 +85,10 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 	o.release, r.waiting.release = r.waiting.release, nil
 	r.deps.Metrics.bytes.Add(float64(bytes))
 	r.deps.Metrics.groups.Observe(float64(len(e.Entries)))
-	r.io.unsynced += bytes
+	r.io.unsynced = true
 	r.io.add(o)
-	if !r.cfg.Sync.EveryBatch() && (r.io.unsynced >= unsyncedMax || r.closing.Waits(r.core.Report().Durable)) {
-		r.addSync(e.Generation, e.End)
+	if !r.cfg.Sync.EveryBatch() && r.closing.Waits(r.core.Report().Durable) {
+		r.addSync(e.Generation, e.End) // a digest is taken of what is persisted
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 	unsyncedMax = 8 << 20
 	// segmentBytesDefault is where segments are cut if the topic does not say.
 	segmentBytesDefault = 128 << 20
+	groupBytesMax       = 8 << 20
 	harvestKeys         = 1000 // collectable keys in one harvest
 	tableEntries        = 1000 // segments in one part of a tier table
 )
@@ -49,7 +50,7 @@ func (l Limits) withDefaults() (Limits, error) {
 		from, to int
 	}{
 		{"queue batches", l.QueueBatches, 1, 1 << 20}, {"queue bytes", l.QueueBytes, 1 << 10, 1 << 32},
-		{"group bytes", l.GroupBytes, 1 << 10, unsyncedMax}, {"group batches", l.GroupBatches, 1, 1 << 16},
+		{"group bytes", l.GroupBytes, 1 << 10, groupBytesMax}, {"group batches", l.GroupBatches, 1, 1 << 16},
 		{"fetch bytes", l.FetchBytes, 1 << 10, 64 << 20},
 	} {
 		if v.v < v.from || v.v > v.to {

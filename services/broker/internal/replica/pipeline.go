@@ -38,7 +38,7 @@ type pipeline struct {
 	ops      []op
 	spare    []op
 	busy     bool
-	unsynced int64 // bytes written, or about to be, since the last sync
+	unsynced bool // something is written, or about to be, since the last sync was asked for
 	inFlight sync.WaitGroup
 }
 
@@ -70,6 +70,7 @@ type outcome struct {
 	written, persisted []quorum.Event
 	done               []func()
 	unwritten          *quorum.Unwritten
+	why                error // of unwritten
 	err                error
 }
 
@@ -109,8 +110,8 @@ func (r *Replica) performOne(o *op, out *outcome) {
 			r.mail.post(func() { r.step(ev) })
 		case err == nil:
 			out.written = append(out.written, quorum.Written{Generation: o.generation, End: o.end})
-		case fault.Is(err, fault.DiskFull):
-			out.unwritten = &quorum.Unwritten{Generation: o.generation, From: r.wal.End()}
+		case fault.Is(err, fault.DiskFull) || fault.Is(err, fault.Overloaded):
+			out.unwritten, out.why = &quorum.Unwritten{Generation: o.generation, From: r.wal.End()}, err
 		default:
 			out.err = err
 		}
@@ -159,7 +160,7 @@ func (r *Replica) finish(out outcome) {
 		r.step(ev)
 	}
 	if out.unwritten != nil {
-		r.unwritten(*out.unwritten)
+		r.unwritten(*out.unwritten, out.why)
 	}
 	for _, done := range out.done {
 		done()
@@ -167,7 +168,7 @@ func (r *Replica) finish(out outcome) {
 }
 
 // unwritten takes back what the disk had no room for, and what was to follow it.
-func (r *Replica) unwritten(ev quorum.Unwritten) {
+func (r *Replica) unwritten(ev quorum.Unwritten, why error) {
 	kept := r.io.ops[:0]
 	for _, o := range r.io.ops {
 		if o.generation == ev.Generation && (o.kind == opAppend || o.kind == opSync) {
@@ -177,27 +178,21 @@ func (r *Replica) unwritten(ev quorum.Unwritten) {
 		kept = append(kept, o)
 	}
 	r.io.ops = kept
-	r.log.Warn("disk is full, appends are refused", "offset", ev.From)
+	r.log.Warn("cannot append, the batches are refused", "offset", ev.From, "err", why)
+	r.waiting.cut(r, ev.From, fault.Wrap("publish", why))
+	r.admin.cut(ev.From, fault.Wrap("append control batch", why))
 	r.step(ev)
-	r.waiting.cut(r, ev.From, fault.Errorf(fault.DiskFull, "append: the disk of the broker is full"))
 }
 
-// syncByInterval asks for a sync under a weaker policy when it is due, by time or by what would be lost.
+// syncByInterval asks for the sync of an interval policy when it is due.
 func (r *Replica) syncByInterval() {
-	if r.io.unsynced == 0 {
-		return
-	}
-	due := r.io.unsynced >= unsyncedMax
-	if i := r.cfg.Sync.Interval; i > 0 && r.time.elapsed-r.synced >= i {
-		due = true
-	}
-	if due {
+	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced && r.time.elapsed-r.synced >= i {
 		report := r.core.Report()
 		r.addSync(report.Generation, report.End)
 	}
 }
 
 func (r *Replica) addSync(generation uint64, end partition.Offset) {
-	r.io.unsynced = 0
+	r.io.unsynced = false
 	r.io.add(op{kind: opSync, generation: generation, end: end})
 }

@@ -174,7 +174,7 @@ func (r *Replica) tick() {
 	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
 		next = tickActive
 	}
-	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced > 0 {
+	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced {
 		next = min(next, i)
 	}
 	r.nextTick.Store(int64(r.time.elapsed + next))

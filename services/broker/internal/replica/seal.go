@@ -37,8 +37,9 @@ func (r *Replica) Seal(ctx context.Context) (SealResult, error) {
 
 // findClosed puts the closed segments that the log does not seal yet in the queue: what an earlier leader, or life, left.
 func (r *Replica) findClosed() {
+	open := r.core.Report().SegmentBase
 	for _, s := range r.wal.Segments() {
-		if s.State == wal.StateClosed && s.End > r.fold.Tier.SealedEnd() {
+		if s.State == wal.StateClosed && s.Base != open && s.End > r.fold.Tier.SealedEnd() {
 			r.closing.Add(s.Base, s.End)
 		}
 	}
