@@ -52,8 +52,8 @@ func TestEtcdUnreachableAtStart(t *testing.T) {
 	for _, name := range []string{"coordinator", "broker", "tierer", "gateway"} {
 		notReady(t, c, name, "etcd")
 	}
-	refused(t, c, nil, nil, "topic", "create", "orders", "--timeout", "2s")
-	refused(t, c, nil, nil, "produce", "orders", "too early", "--timeout", "2s")
+	refused(t, c, nil, []string{"etcd"}, "topic", "create", "orders")
+	refusedREST(t, c, http.MethodGet, "/v1/topics", "", http.StatusServiceUnavailable, "UNAVAILABLE")
 	c.Restart(t, "etcd")
 	c.AwaitReady(t)
 	c.MustSQ(t, "topic", "create", "orders")
