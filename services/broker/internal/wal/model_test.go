@@ -18,7 +18,8 @@ import (
 type model struct {
 	leader  *leader
 	batches [][]byte // from start on
-	start   partition.Offset
+	start   partition.Offset // of the list
+	dropped partition.Offset // what is below may be gone
 	synced  partition.Offset
 	sealed  partition.Offset
 	states  map[partition.Offset][]byte // of sealed segments, by end
@@ -59,9 +60,11 @@ func (m *model) recovered(l *Log, r Recovery) error {
 		return fmt.Errorf("end %d is below %d, which was synced", r.End, m.synced)
 	case r.End > m.end():
 		return fmt.Errorf("end %d is above %d, which was never written", r.End, m.end())
-	case r.Start > m.start:
-		return fmt.Errorf("start %d is above %d", r.Start, m.start)
+	case r.Start > m.dropped:
+		return fmt.Errorf("start %d is above %d", r.Start, m.dropped)
 	}
+	m.start = max(m.start, r.Start)
+	m.batches = m.batches[m.index(m.start):]
 	got, err := contents(l)
 	if err != nil {
 		return err
@@ -109,6 +112,7 @@ func (m *model) step(l *Log, rng *rand.Rand) error {
 		return m.seal(l)
 	case p < 90:
 		o := m.start + partition.Offset(rng.IntN(int(m.end()-m.start)+1))
+		m.dropped = max(m.dropped, o)
 		if err := l.DropBefore(o); err != nil {
 			return err
 		}
@@ -130,7 +134,7 @@ func (m *model) appendSome(l *Log, rng *rand.Rand) error {
 			group = append(group, m.leader.data(1+rng.IntN(5), 1+rng.IntN(3000), cut))
 		}
 	}
-	m.batches = append(m.batches, group...)
+	m.batches = append(m.batches[:len(m.batches):len(m.batches)], group...)
 	if err := l.Append(group); err != nil {
 		return err
 	}
@@ -148,11 +152,11 @@ func (m *model) truncate(l *Log, rng *rand.Rand) error {
 	}
 	i := first + rng.IntN(len(m.batches)-first)
 	to := baseOf(m.batches[i])
-	m.batches = m.batches[:i]
 	m.synced = min(m.synced, to) // until the cut is durable, more may be there
 	if err := l.Truncate(to); err != nil {
 		return err
 	}
+	m.batches = m.batches[:i:i]
 	m.synced = to
 	m.leader.follow(l.Tail())
 	return nil

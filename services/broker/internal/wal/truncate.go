@@ -40,7 +40,12 @@ func (l *Log) cut(to partition.Offset) error {
 	defer l.syncing.Unlock()
 	mark := segment.Mark{Generation: l.generation + 1, Base: base, Offset: to, Position: place.Position, Chain: place.Chain}
 	if l.barrier != nil {
-		if err := l.barrier(mark); err != nil {
+		durable := mark
+		if now := l.mark.Load(); now.Offset < to {
+			durable = *now // what stays is not durable yet either
+			durable.Generation = mark.Generation
+		}
+		if err := l.barrier(durable); err != nil {
 			return err
 		}
 	}
