@@ -1,0 +1,31 @@
+package retention
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics of what was deleted.
+type Metrics struct {
+	segments  prometheus.Counter
+	manifests prometheus.Counter
+}
+
+// NewMetrics makes and registers them.
+func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
+	m := &Metrics{
+		segments: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sq_tierer_collected_segments_total", Help: "Dropped segments that were deleted from the bucket.",
+		}),
+		manifests: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sq_tierer_pruned_manifests_total", Help: "Manifests that were deleted from the bucket because newer ones have all their tables.",
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.segments, m.manifests} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register retention metric: %w", err)
+		}
+	}
+	return m, nil
+}
