@@ -87,9 +87,6 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 	r.deps.Metrics.groups.Observe(float64(len(e.Entries)))
 	r.io.unsynced = true
 	r.io.add(o)
-	if !r.cfg.Sync.EveryBatch() && r.closing.Waits(r.core.Report().Durable) {
-		r.addSync(e.Generation, e.End) // a digest is taken of what is persisted
-	}
 }
 
 // activate asks for the compare-and-swap that ends the election.

@@ -51,7 +51,7 @@ func (r *Replica) digest() {
 		return
 	}
 	for {
-		base, end, ok := r.closing.Digest(r.core.Report().Durable)
+		base, end, ok := r.closing.Digest(r.core.Report().Written)
 		if !ok {
 			return
 		}

@@ -10,13 +10,14 @@ import (
 type wallclock struct {
 	clock  clock.Clock
 	start  time.Time
-	last   time.Time
-	jumped time.Duration // sum of the large steps; expiry goes on as if they had not been
+	wall   int64         // of the last reading, microseconds since 1970
+	mono   time.Duration // of the last reading, since start
+	jumped int64         // sum of the large steps in microseconds; expiry goes on as if they had not been
 }
 
 func newWallclock(c clock.Clock) *wallclock {
 	now := c.Now()
-	return &wallclock{clock: c, start: now, last: now}
+	return &wallclock{clock: c, start: now, wall: now.UnixMicro()}
 }
 
 // reading is one look at the clock.
@@ -29,14 +30,18 @@ type reading struct {
 
 func (w *wallclock) read() reading {
 	now := w.clock.Now()
-	wall := now.Round(0).Sub(w.last.Round(0))
-	step := wall - now.Sub(w.last)
-	w.last = now
-	r := reading{elapsed: now.Sub(w.start), micros: now.UnixMicro()}
+	return w.at(now.UnixMicro(), now.Sub(w.start))
+}
+
+// at takes in what the wall clock says after a monotonic time.
+func (w *wallclock) at(wall int64, elapsed time.Duration) reading {
+	step := time.Duration(wall-w.wall)*time.Microsecond - (elapsed - w.mono)
+	w.wall, w.mono = wall, elapsed
+	r := reading{elapsed: elapsed, micros: wall}
 	if step > clockJump || step < -clockJump {
-		w.jumped += step
+		w.jumped += step.Microseconds()
 		r.jump = step
 	}
-	r.expiry = r.micros - w.jumped.Microseconds()
+	r.expiry = wall - w.jumped
 	return r
 }

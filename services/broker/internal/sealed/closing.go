@@ -40,18 +40,12 @@ func (c *Closing) End() partition.Offset {
 	return 0
 }
 
-// Waits tells whether a closed segment is not persisted up to its end yet.
-func (c *Closing) Waits(persisted partition.Offset) bool {
-	n := len(c.queue)
-	return n > 0 && c.queue[n-1].end > persisted
-}
-
-// Digest gives the next segment whose digest is to be computed, and takes note that it is being done. A segment has to be persisted up to its
-// end first.
-func (c *Closing) Digest(persisted partition.Offset) (base, end partition.Offset, ok bool) {
+// Digest gives the next segment whose digest is to be computed, and takes note that it is being done. The log has closed a segment when the
+// batch behind it is written.
+func (c *Closing) Digest(written partition.Offset) (base, end partition.Offset, ok bool) {
 	for i := range c.queue {
 		s := &c.queue[i]
-		if s.end > persisted {
+		if s.end >= written {
 			break
 		}
 		if !s.digesting && !s.digested {
