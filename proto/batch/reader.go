@@ -127,3 +127,7 @@ func (r *Reader) name(p []byte) string {
 	}
 	return s
 }
+
+// Detach hands the buffer of inflated columns over to what Record gave: that stays valid after the next Reset, as long as the message
+// does. The next packed batch is inflated into a new one.
+func (r *Reader) Detach() { r.raw = nil }

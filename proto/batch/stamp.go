@@ -31,3 +31,13 @@ func Stamp(msg []byte, s Stamps) {
 // NextChain gives the chain word of the batch that follows the one with this header: xxhash64, seed 0, of the HeaderBytes bytes, which
 // hold that batch's own chain word. The first batch of a partition has chain 0. header may be the whole message.
 func NextChain(header []byte) uint64 { return xxhash.Sum64(header[:HeaderBytes]) }
+
+// Renumber sets the producer's session words of an unstamped message in place and renews the header CRC: a producer that begins a new
+// session keeps the body. The message must be one that Builder made.
+func Renumber(msg []byte, producerID, baseSequence uint64) {
+	le := binary.LittleEndian
+	p := msg[:HeaderBytes]
+	le.PutUint64(p[atProducerID:], producerID)
+	le.PutUint64(p[atBaseSequence:], baseSequence)
+	le.PutUint32(p[atHeaderCRC:], crc32c(p[:atHeaderCRC]))
+}
