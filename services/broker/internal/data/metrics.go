@@ -12,9 +12,7 @@ import (
 
 // metrics of the data port. Counters of a call are bound once: the hot path looks nothing up.
 type metrics struct {
-	publishedBytes prometheus.Counter
-	fetchedBytes   prometheus.Counter
-	calls          [callKinds + 1]callMetrics // by Request's member; the last is for what a broker does not serve
+	calls [callKinds + 1]callMetrics // by Request's member; the last is for what a broker does not serve
 }
 
 // callMetrics are those of one kind of call.
@@ -38,14 +36,7 @@ func (m *callMetrics) observe(took time.Duration, err error) {
 }
 
 func newMetrics(registry prometheus.Registerer, frames *frame.Server) (*metrics, error) {
-	m := &metrics{
-		publishedBytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "sq_broker_published_bytes_total", Help: "Bytes of batches that were verified and handed to their replica.",
-		}),
-		fetchedBytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "sq_broker_fetched_bytes_total", Help: "Bytes of batches that were sent to readers.",
-		}),
-	}
+	m := &metrics{}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sq_broker_call_seconds", Help: "Time from a request's last byte to its answer, by call; long polls include their wait.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 18),
@@ -57,7 +48,7 @@ func newMetrics(registry prometheus.Registerer, frames *frame.Server) (*metrics,
 		return func() float64 { return float64(read(frames.Stats())) }
 	}
 	for _, collector := range []prometheus.Collector{
-		m.publishedBytes, m.fetchedBytes, seconds, failures,
+		seconds, failures,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "sq_broker_connections_count", Help: "Connections on the data port.",
 		}, func() float64 { return float64(frames.Stats().Connections) }),

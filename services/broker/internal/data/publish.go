@@ -26,7 +26,6 @@ func (s *Server) publish(ctx context.Context, c *call) {
 	}
 	epoch, ackNone := partition.Epoch(in.Epoch()), in.AckNone()
 	buffer := c.req.TakeBody()
-	size := buffer.Len()
 	r.Publish(replica.Publish{
 		Msg:      buffer.Bytes(),
 		Release:  buffer.Release,
@@ -38,7 +37,6 @@ func (s *Server) publish(ctx context.Context, c *call) {
 				c.fail(err)
 				return
 			}
-			s.metrics.publishedBytes.Add(float64(size))
 			c.reply(func(response wirecapnp.Response) error { return fillPublished(response, p) }, nil)
 		},
 	})

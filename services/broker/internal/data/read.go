@@ -34,7 +34,6 @@ func (s *Server) fetch(ctx context.Context, c *call) error {
 	var body frame.Body
 	if got.Chunk != nil {
 		body = got.Chunk
-		s.metrics.fetchedBytes.Add(float64(got.Chunk.Len()))
 	}
 	c.reply(func(response wirecapnp.Response) error { return fillFetched(response, got) }, body)
 	return nil
