@@ -56,7 +56,8 @@ type Config struct {
 type Exporter struct {
 	cfg   Config
 	queue chan *request
-	last  uint64 // highest sequence known to be taken; Run's own
+	last  uint64 // highest sequence known to be taken, once known is true; Run's own
+	known bool
 	mu    struct {
 		sync.Mutex
 

@@ -22,12 +22,12 @@ const (
 
 // tryWrite takes the next sequence for a manifest; false where it was not free or is below a floor.
 func (e *Exporter) tryWrite(ctx context.Context, m *manifest.Manifest, ids []partition.ID) (bool, error) {
-	if e.last == 0 {
+	if !e.known {
 		last, err := LastSequence(ctx, e.cfg.Bucket, m.Cluster, 0)
 		if err != nil {
 			return false, err
 		}
-		e.last = last
+		e.last, e.known = last, true
 	}
 	m.Sequence = e.last + 1
 	data, err := m.Encode()

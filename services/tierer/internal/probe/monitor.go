@@ -17,8 +17,9 @@ import (
 const (
 	retryFirst = 500 * time.Millisecond
 	retryLast  = 10 * time.Second
-	// checkEvery is how often a store that failed is asked again.
-	checkEvery = 2 * time.Second
+	// checkFirst and checkLast are the waits before a store that failed is asked again.
+	checkFirst = 100 * time.Millisecond
+	checkLast  = 5 * time.Second
 	// probeTimeout bounds a probe, checkTimeout a question.
 	probeTimeout = 30 * time.Second
 	checkTimeout = 5 * time.Second
@@ -37,8 +38,9 @@ type Config struct {
 
 // Monitor is a Bucket that takes note of how its calls end.
 type Monitor struct {
-	cfg Config
-	mu  struct {
+	cfg    Config
+	failed chan struct{} // capacity 1: a call has failed
+	mu     struct {
 		sync.Mutex
 
 		passed bool
@@ -51,7 +53,7 @@ var _ objstore.Bucket = (*Monitor)(nil)
 var errNotProbed = errors.New("the object store was not probed yet")
 
 // NewMonitor wraps a bucket.
-func NewMonitor(cfg Config) *Monitor { return &Monitor{cfg: cfg} }
+func NewMonitor(cfg Config) *Monitor { return &Monitor{cfg: cfg, failed: make(chan struct{}, 1)} }
 
 // Ready is nil when the store has passed the probe and answered last. The error is fault.Unavailable.
 func (m *Monitor) Ready() error {
@@ -76,16 +78,24 @@ func (m *Monitor) Run(ctx context.Context) error {
 		}
 		_ = wait.Wait(ctx) // the loop looks at ctx
 	}
-	for ctx.Err() == nil {
-		_ = backoff.Sleep(ctx, m.cfg.Clock, checkEvery) // the loop looks at ctx
-		if m.Ready() == nil {
-			continue
+	for {
+		select {
+		case <-m.failed:
+			m.await(ctx)
+		case <-ctx.Done():
+			return nil
 		}
+	}
+}
+
+// await asks a store that failed until it answers.
+func (m *Monitor) await(ctx context.Context) {
+	wait := backoff.New(m.cfg.Clock, nil, backoff.Policy{Initial: checkFirst, Max: checkLast})
+	for wait.Wait(ctx) == nil && m.Ready() != nil {
 		check, cancel := context.WithTimeout(ctx, checkTimeout)
 		_, _ = m.Head(check, m.cfg.Prefix()) // note has the outcome
 		cancel()
 	}
-	return nil
 }
 
 func (m *Monitor) probe(ctx context.Context) error {
@@ -134,6 +144,10 @@ func (m *Monitor) note(ctx context.Context, err error) {
 	m.mu.Unlock()
 	switch {
 	case bad && was == nil:
+		select {
+		case m.failed <- struct{}{}:
+		default:
+		}
 		m.cfg.Log.WarnContext(ctx, "object store does not answer, uploads wait", "err", err)
 	case !bad && was != nil:
 		m.cfg.Log.InfoContext(ctx, "object store answers again")
