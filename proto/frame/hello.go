@@ -52,8 +52,12 @@ func (h HelloParams) write(out wirecapnp.Hello) error {
 		value string
 		set   func(string) error
 	}{
-		{h.ClientID, out.SetClientId}, {h.Software, out.SetSoftware}, {h.Token, out.SetToken},
-		{h.Zone, out.SetZone}, {h.ClusterID, out.SetClusterId}, {h.OnBehalfOf, out.SetOnBehalfOf},
+		{h.ClientID, out.SetClientId},
+		{h.Software, out.SetSoftware},
+		{h.Token, out.SetToken},
+		{h.Zone, out.SetZone},
+		{h.ClusterID, out.SetClusterId},
+		{h.OnBehalfOf, out.SetOnBehalfOf},
 	} {
 		if field.value == "" {
 			continue
@@ -73,8 +77,12 @@ func readHello(in wirecapnp.Hello, remote net.Addr) (HelloInfo, *RemoteError) {
 		to  *string
 		get func() (string, error)
 	}{
-		{&info.ClientID, in.ClientId}, {&info.Software, in.Software}, {&info.Token, in.Token},
-		{&info.Zone, in.Zone}, {&info.ClusterID, in.ClusterId}, {&info.OnBehalfOf, in.OnBehalfOf},
+		{&info.ClientID, in.ClientId},
+		{&info.Software, in.Software},
+		{&info.Token, in.Token},
+		{&info.Zone, in.Zone},
+		{&info.ClusterID, in.ClusterId},
+		{&info.OnBehalfOf, in.OnBehalfOf},
 	} {
 		text, err := field.get()
 		if err != nil {

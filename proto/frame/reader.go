@@ -75,7 +75,7 @@ func (r *Reader) Next() (*Message, error) {
 		return nil, formatErrorf(wirecapnp.ErrorKind_tooLarge, "message of %d bytes is larger than the limit of %d", uint64(words)*8+8, r.max)
 	}
 	r.r += 8
-	buf, err := r.read(context.Background(), int(words)*8, nil)
+	buf, err := r.read(int(words)*8, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -89,14 +89,18 @@ func (r *Reader) Next() (*Message, error) {
 // Body reads the n bytes behind a message; the caller has checked n against its limit. Where the budget has no room, the body
 // is read over and ErrOverBudget returned: the stream is intact.
 func (r *Reader) Body(ctx context.Context, n int, budget Budget) (*Buffer, error) {
-	return r.read(ctx, n, budget)
+	if budget == nil {
+		return r.read(n, nil, nil)
+	}
+	return r.read(n, budget, func(n int) bool { return r.reserve(ctx, budget, n) })
 }
 
-// read takes n bytes into a buffer that starts with one step and grows to four times what has arrived, reserved before it grows.
-func (r *Reader) read(ctx context.Context, n int, budget Budget) (*Buffer, error) {
+// read takes n bytes into a buffer that starts with one step and grows to four times what has arrived, reserved before it grows. reserve is nil
+// where nothing need be.
+func (r *Reader) read(n int, budget Budget, reserve func(n int) bool) (*Buffer, error) {
 	r.begin(n)
 	size := min(n, step)
-	if !r.reserve(ctx, budget, size) {
+	if reserve != nil && !reserve(size) {
 		return nil, r.refuse(n)
 	}
 	buf := r.pool.Get(size)
@@ -110,7 +114,7 @@ func (r *Reader) read(ctx context.Context, n int, budget Budget) (*Buffer, error
 			return buf, nil
 		}
 		next := min(n, 4*have)
-		if !r.reserve(ctx, budget, next-have) {
+		if reserve != nil && !reserve(next-have) {
 			buf.Release()
 			return nil, r.refuse(n - have)
 		}
@@ -121,9 +125,6 @@ func (r *Reader) read(ctx context.Context, n int, budget Budget) (*Buffer, error
 
 // reserve tries at once, then waits for budgetWait.
 func (r *Reader) reserve(ctx context.Context, budget Budget, n int) bool {
-	if budget == nil || n == 0 {
-		return true
-	}
 	if quick, ok := budget.(tryBudget); ok && quick.TryReserve(n) {
 		return true
 	}

@@ -168,6 +168,10 @@ type requestContext struct {
 	}
 }
 
+func (c *requestContext) begin(parent context.Context, deadline time.Time) {
+	c.parent, c.deadline = parent, deadline
+}
+
 // Deadline implements context.Context.
 func (c *requestContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
@@ -192,10 +196,11 @@ func (c *requestContext) real() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.inner == nil {
-		c.mu.inner, c.mu.cancel = context.WithDeadline(c.parent, c.deadline)
+		inner, cancel := context.WithDeadline(c.parent, c.deadline)
 		if c.mu.ended {
-			c.mu.cancel()
+			cancel()
 		}
+		c.mu.inner, c.mu.cancel = inner, cancel //nolint:fatcontext // it is made once
 	}
 	return c.mu.inner
 }

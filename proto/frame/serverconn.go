@@ -274,23 +274,22 @@ func (c *serverConn) dispatch(ctx context.Context, r *Request) error {
 	if timeout == 0 {
 		timeout = c.server.cfg.DefaultTimeout
 	}
-	r.ctx.parent = withTrace(ctx, r.Message)
-	r.ctx.deadline = now().Add(min(timeout, c.server.cfg.MaxTimeout))
-	return c.handle(r)
+	r.ctx.begin(withTrace(ctx, r.Message), now().Add(min(timeout, c.server.cfg.MaxTimeout)))
+	return c.handle(&r.ctx, r) //nolint:contextcheck // it is made of ctx
 }
 
 // handle calls the handler; its panic costs this connection only.
-func (c *serverConn) handle(r *Request) (err error) {
+func (c *serverConn) handle(ctx context.Context, r *Request) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			c.server.stats.panics.Add(1)
-			c.server.cfg.Log.Error("handler panicked", "remote", c.conn.RemoteAddr().String(),
+			c.server.cfg.Log.ErrorContext(ctx, "handler panicked", "remote", c.conn.RemoteAddr().String(),
 				"err", fmt.Sprint(cause), "stack", string(debug.Stack()))
 			err = Errorf(wirecapnp.ErrorKind_internal, "request made the server fail")
 			_ = r.Fail(Errorf(wirecapnp.ErrorKind_internal, "request made the server fail")) // perhaps it was answered before
 		}
 	}()
-	c.server.cfg.Handler.Handle(&r.ctx, r)
+	c.server.cfg.Handler.Handle(ctx, r)
 	return nil
 }
 

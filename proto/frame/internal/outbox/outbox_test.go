@@ -70,8 +70,12 @@ func (i *item) push(o *outbox.Outbox) error {
 func items() []*item {
 	long := func(c byte, n int) string { return string(bytes.Repeat([]byte{c}, n)) }
 	return []*item{
-		{message: "m1"}, {message: "m2", body: long('b', 100)}, {message: "m3", body: long('c', 5000)},
-		{message: "m4", body: long('d', 300), self: true}, {message: "m5"}, {message: "m6", body: long('e', 600)},
+		{message: "m1"},
+		{message: "m2", body: long('b', 100)},
+		{message: "m3", body: long('c', 5000)},
+		{message: "m4", body: long('d', 300), self: true},
+		{message: "m5"},
+		{message: "m6", body: long('e', 600)},
 	}
 }
 

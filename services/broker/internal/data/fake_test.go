@@ -2,6 +2,7 @@ package data_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -221,7 +222,7 @@ func about(in named) {
 
 func wantFault(t *testing.T, err error, kind fault.Kind) *fault.Error {
 	t.Helper()
-	got, ok := faultwire.FromCall(err).(*fault.Error)
+	got, ok := errors.AsType[*fault.Error](faultwire.FromCall(err))
 	if !ok || got.Kind != kind {
 		t.Fatalf("got %v, want the kind %v", err, kind)
 	}

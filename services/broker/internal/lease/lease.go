@@ -190,8 +190,11 @@ func (l *Lease) closeBeat() error {
 		timer := l.cfg.Clock.NewTimer(BeatTimeout)
 		defer timer.Stop()
 		select {
-		case <-l.pending:
+		case err := <-l.pending:
 			l.pending = nil
+			if err != nil {
+				return fault.Wrap("prove the data disk", err)
+			}
 		case <-timer.C():
 			return fault.Errorf(fault.Unavailable, "data disk does not answer")
 		}
