@@ -61,7 +61,7 @@ func (c *parcel) append(rec *batch.Record, e entry, cost int) error {
 func (c *parcel) wanted(now time.Time) bool {
 	for i := range c.entries {
 		e := &c.entries[i]
-		if e.op != nil && e.op.wanted() || e.op == nil && (e.deadline.IsZero() || now.Before(e.deadline)) {
+		if (e.deadline.IsZero() || now.Before(e.deadline)) && (e.op == nil || e.op.wanted()) {
 			return true
 		}
 	}

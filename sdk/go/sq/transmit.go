@@ -236,10 +236,14 @@ func (l *lane) request(req wirecapnp.Request) error {
 	return nil
 }
 
-// notSent settles an attempt that never left.
+// notSent settles an attempt that never left. A call before it whose own outcome is unknown stored nothing of it.
 func (l *lane) notSent(ctx context.Context, f *session.Flight[*parcel], err error) {
 	l.window.Sent(f)
-	l.settle(ctx, answer{flight: f, err: err})
+	e := errorOf(l.op, err)
+	if e.Kind == KindOutcomeUnknown || e.Kind == KindInternal {
+		e = &Error{Kind: KindUnavailable, Op: l.op, Err: plain(err)}
+	}
+	l.settle(ctx, answer{flight: f, err: e})
 }
 
 // await waits for the answer of an attempt.
