@@ -50,6 +50,11 @@ fuzz: ## Every fuzz target for FUZZTIME (60s).
 crash: ## Every crash point and every damaged bit of the log (long).
 	SQ_CRASH=full go test -count=1 -timeout 12h ./services/broker/internal/wal/ ./services/broker/internal/journal/ ./libs/segment/
 
+N ?= 1000000
+.PHONY: model
+model: ## The model of protocol and storage over N seeds (1000000).
+	SQ_MODEL_SEEDS=$(N) go test -count=1 -timeout 12h -run TestNoSeedViolates -v ./services/broker/internal/sim/model/
+
 .PHONY: bench
 bench: build ## Rates of sq bench beside the disk's own fdatasync.
 	tests/bench/run.sh

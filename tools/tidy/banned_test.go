@@ -20,9 +20,9 @@ var banned = map[string]map[string]string{
 		"RemoveAll": "vfs.FS", "Mkdir": "vfs.FS", "MkdirAll": "vfs.FS", "Getenv": "config", "Exit": "an error", "Stdout": "an injected writer",
 		"Stderr": "an injected writer",
 	},
-	"net":  {"Dial": "transport.Network", "Listen": "transport.Network", "DialTimeout": "transport.Network"},
-	"fmt":  {"Print": "an injected writer", "Println": "an injected writer", "Printf": "an injected writer"},
-	"log":  {"Print": "slog", "Println": "slog", "Printf": "slog", "Fatal": "an error", "Fatalf": "an error", "Panic": "an error"},
+	"net": {"Dial": "transport.Network", "Listen": "transport.Network", "DialTimeout": "transport.Network"},
+	"fmt": {"Print": "an injected writer", "Println": "an injected writer", "Printf": "an injected writer"},
+	"log": {"Print": "slog", "Println": "slog", "Printf": "slog", "Fatal": "an error", "Fatalf": "an error", "Panic": "an error"},
 	"net/http": {
 		"DefaultServeMux": "an own mux", "Handle": "an own mux", "HandleFunc": "an own mux", "DefaultClient": "an own client", "ListenAndServe": "telemetry.ServeHTTP",
 		"Get": "an own client",
@@ -34,17 +34,18 @@ var banned = map[string]map[string]string{
 
 // homes may make the calls of the packages behind them: each is the one place where that part of the world enters.
 var homes = map[string][]string{
-	"libs/clock":                 {"time"},
-	"libs/vfs/osfs":              {"os"},
-	"libs/transport/tcpnet":      {"net"},
-	"libs/transport/memnet":      {"time"}, // deadlines of net.Conn are wall time by contract
-	"proto/frame":                {"time"}, // deadlines of net.Conn are wall time by contract; users link it without libs
-	"sdk/go/sq":                  {"time", "os", "math/rand/v2"}, // a client library lives in the user's world
-	"sdk/go/sqtest":              {"time", "net"},
-	"libs/config":                {"os"},
-	"cli/":                       {"time", "os", "net", "fmt"},
-	"tests/":                     {"time", "os", "net", "fmt", "net/http", "math/rand/v2"},
-	"tools/":                     {"time", "os", "fmt"},
+	"libs/clock":                   {"time"},
+	"libs/vfs/osfs":                {"os"},
+	"libs/transport/tcpnet":        {"net"},
+	"libs/transport/memnet":        {"time"},                       // deadlines of net.Conn are wall time by contract
+	"libs/transport/transporttest": {"time"},                       // tests deadlines of net.Conn
+	"proto/frame":                  {"time"},                       // deadlines of net.Conn are wall time by contract; users link it without libs
+	"sdk/go/sq":                    {"time", "os", "math/rand/v2"}, // a client library lives in the user's world
+	"sdk/go/sqtest":                {"time", "net"},
+	"libs/config":                  {"os"},
+	"cli/":                         {"time", "os", "net", "fmt"},
+	"tests/":                       {"time", "os", "net", "fmt", "net/http", "math/rand/v2"},
+	"tools/":                       {"time", "os", "fmt"},
 }
 
 func isHome(dir, pkg string) bool {
