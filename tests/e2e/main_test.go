@@ -31,5 +31,5 @@ func eachShape(t *testing.T, test func(t *testing.T, c *cluster.Cluster)) {
 	}
 }
 
-// coldReads counts a tierer's answers from the bucket.
-const coldReads = "sq_tierer_cold_reads_total"
+// coldReads counts what a tierer asked the bucket for, to answer reads.
+const coldReads = "sq_tierer_coldread_gets_total"
