@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,16 +90,22 @@ func (e *controlError) Unwrap() error { return e.err }
 
 // advice says what to do next about an error, if there is something.
 func (p *program) advice(err error) string {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return "Another program listens there, perhaps another 'sq dev'. Stop it, or choose other addresses: see 'sq dev --help'."
+	}
 	c, control := errors.AsType[*controlError](err)
+	if !control {
+		return p.dataAdvice(err)
+	}
 	switch kind := fault.KindOf(err); {
-	case control && kind == fault.Unavailable && !c.answered:
+	case kind == fault.Unavailable && !c.answered:
 		return fmt.Sprintf("Nothing answers at %s. Start SQ with 'sq dev', or name a gateway with --api or SQ_API.", p.api)
 	case kind == fault.NotFound:
 		return "List what there is with 'sq topic list'; create with 'sq topic create NAME'."
 	case kind == fault.Unavailable, kind == fault.Overloaded, kind == fault.NotLeader:
 		return "Try again in a moment."
-	case control && kind == fault.DeadlineExceeded:
-		return "It took too long; whether it was done shows 'sq topic list'."
+	case kind == fault.DeadlineExceeded, kind == fault.OutcomeUnknown:
+		return "Whether it was done shows 'sq topic describe NAME'."
 	default:
 		return ""
 	}

@@ -76,7 +76,7 @@ func startS3(ctx context.Context, dir, data string) (*S3, error) {
 	root := auth.NewIAMServiceSingle(auth.Account{Access: s.key, Secret: s.secret, Role: auth.RoleAdmin})
 	go func() {
 		s.ended <- embedgw.RunVersityGW(running, backend, &embedgw.Config{
-			RootUserAccess: s.key, RootUserSecret: s.secret, Region: s3Region, Ports: []string{addr}, Quiet: true, KeepAlive: true, IAMService: root,
+			RootUserAccess: s.key, RootUserSecret: s.secret, Region: s3Region, Ports: []string{addr}, Quiet: true, IAMService: root,
 			MaxConnections: s3Connections, MaxRequests: s3Connections, MultipartMaxParts: s3Parts,
 		})
 	}()

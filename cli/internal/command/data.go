@@ -1,0 +1,68 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/seedqueue/sq/libs/version"
+	"github.com/seedqueue/sq/sdk/go/sq"
+)
+
+// openTimeout bounds how long a command waits for a gateway to answer at all.
+const openTimeout = 10 * time.Second
+
+// open connects to a gateway's data port.
+func (p *program) open(ctx context.Context) (*sq.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	client, err := sq.Open(ctx, p.addr,
+		sq.Software("sq/"+version.Version()), sq.Tracers(noop.NewTracerProvider()),
+		sq.Log(slog.New(slog.NewTextHandler(p.env.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+	if err != nil {
+		return nil, &connectError{err}
+	}
+	return client, nil
+}
+
+// connectError is an error of reaching the data port.
+type connectError struct{ err error }
+
+func (e *connectError) Error() string { return e.err.Error() }
+func (e *connectError) Unwrap() error { return e.err }
+
+// topicName gives a topic's whole name.
+func (p *program) topicName(topic string) string {
+	if p.namespace == "" || strings.Contains(topic, "/") {
+		return topic
+	}
+	return p.namespace + "/" + topic
+}
+
+// dataAdvice says what to do next about an error of the data port.
+func (p *program) dataAdvice(err error) string {
+	if _, unreached := errors.AsType[*connectError](err); unreached {
+		return fmt.Sprintf("Nothing answers at %s. Start SQ with 'sq dev', or name a gateway with --addr or SQ_ADDR.", p.addr)
+	}
+	switch sq.KindOf(err) {
+	case sq.KindNotFound:
+		return "List what there is with 'sq topic list'; create with 'sq topic create NAME'."
+	case sq.KindTooLarge:
+		return "Raise the topic's limit with 'sq topic alter NAME --batch-bytes 8MiB' (the most there is), or split the record."
+	case sq.KindOutcomeUnknown:
+		return "Look whether it is there with 'sq consume' before you send it again."
+	case sq.KindUnavailable, sq.KindOverloaded, sq.KindNotLeader, sq.KindDeadlineExceeded:
+		return "Try again in a moment; 'sq topic describe NAME' shows whether the partitions have leaders."
+	case sq.KindOffsetTrimmed:
+		return "Read from what is left with '--from earliest'."
+	case sq.KindUnauthenticated, sq.KindDenied:
+		return "Give a token that may do this in SQ_TOKEN."
+	default:
+		return ""
+	}
+}

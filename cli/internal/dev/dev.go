@@ -1,0 +1,139 @@
+package dev
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/seedqueue/sq/libs/clock"
+	"github.com/seedqueue/sq/libs/telemetry"
+	"github.com/seedqueue/sq/libs/transport/tcpnet"
+	"github.com/seedqueue/sq/libs/version"
+	"github.com/seedqueue/sq/services/allinone"
+)
+
+// service names this process in logs and traces.
+const service = "sq-dev"
+
+// Config is what a user sets.
+type Config struct {
+	allinone.Config
+
+	// DataDir holds everything.
+	DataDir string
+	// Memory keeps everything in memory instead.
+	Memory bool
+	// LogLevel and LogFormat of the log.
+	LogLevel, LogFormat string
+}
+
+// Defaults of a Config.
+func Defaults() Config {
+	return Config{Config: allinone.Defaults(), DataDir: ".sq", LogLevel: "warn", LogFormat: "text"}
+}
+
+// readyTimeout bounds the wait for the services after the start; a large log is recovered in it.
+const readyTimeout = 5 * time.Minute
+
+// Run runs SQ until ctx ends. It tells on out what it listens on and when it is ready, and logs to log.
+func Run(ctx context.Context, cfg Config, out, log io.Writer) (err error) {
+	start := time.Now()
+	tel, err := telemetry.New(ctx, telemetry.Config{
+		Service: service, Instance: service, Version: version.Version(), LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat, Out: log,
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // names the setting.
+	}
+	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
+	kept, err := open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, kept.close()) }()
+	all, err := allinone.New(ctx, cfg.Config, allinone.Deps{
+		Clock: clock.Real(), Store: kept.topology, Bucket: kept.bucket, Disk: kept.disk, Spool: kept.spool, Outside: tcpnet.New(),
+		Log: tel.Log, Metrics: tel.Registry, Tracers: tel.Tracers, Rand: rand.Reader, Version: version.Version(),
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // names the service.
+	}
+	return serve(ctx, cfg, all, kept.failed, out, start)
+}
+
+func open(ctx context.Context, cfg Config) (*stores, error) {
+	if cfg.Memory {
+		return inMemory(), nil
+	}
+	dir, err := filepath.Abs(cfg.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("find the data directory: %w", err)
+	}
+	return onDisk(ctx, dir)
+}
+
+// serve runs the services, and ends with them, with ctx, or with a store that fails.
+func serve(ctx context.Context, cfg Config, all *allinone.AllInOne, failed <-chan error, out io.Writer, start time.Time) error {
+	greet(out, cfg, all.Addrs())
+	running, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- all.Run(running) }()
+	ready := make(chan error, 1)
+	go func() {
+		waiting, cancel := context.WithTimeout(running, readyTimeout)
+		defer cancel()
+		ready <- all.WaitReady(waiting)
+	}()
+	for {
+		select {
+		case err := <-ready:
+			ready = nil
+			switch {
+			case err == nil:
+				fmt.Fprintf(out, "ready in %d ms\n", time.Since(start).Milliseconds())
+			case running.Err() == nil:
+				stop(fmt.Errorf("not ready within %v: %w", readyTimeout, err))
+			}
+		case err := <-failed:
+			failed = nil
+			stop(fmt.Errorf("embedded etcd ended: %w", err))
+		case err := <-ended:
+			stop(nil)
+			if ready != nil {
+				<-ready
+			}
+			if ctx.Err() == nil && running.Err() != nil && !errors.Is(context.Cause(running), context.Canceled) {
+				err = errors.Join(context.Cause(running), err)
+			}
+			return err
+		}
+	}
+}
+
+// greet says what is where, and what an ack means.
+func greet(out io.Writer, cfg Config, addrs allinone.Addrs) {
+	where := "data in " + cfg.DataDir
+	ack := "an ack means fsync-quorum: on the disks of a majority of the replicas, and every partition has one"
+	switch {
+	case cfg.Memory:
+		where, ack = "data in memory", "nothing survives this process (--memory), whatever an ack says"
+	case cfg.SyncPolicy != allinone.Defaults().SyncPolicy:
+		ack = "an ack means written, not fsynced (--sync-policy " + cfg.SyncPolicy + "): a power cut can lose acknowledged records"
+	}
+	brokers := "1 broker"
+	if cfg.Brokers > 1 {
+		brokers = fmt.Sprintf("%d brokers", cfg.Brokers)
+	}
+	fmt.Fprintf(out, "SQ %s in one process: %s, %s\n", version.Version(), brokers, where)
+	fmt.Fprintf(out, "  data      %s  (Cap'n Proto: sq produce, sq consume, SDK)\n", addrs.Capnp)
+	fmt.Fprintf(out, "  control   %s  (gRPC: sq topic)\n", addrs.GRPC)
+	fmt.Fprintf(out, "  REST      http://%s  (/v1/topics, /docs)\n", addrs.HTTP)
+	if addrs.Admin != "" {
+		fmt.Fprintf(out, "  metrics   http://%s/metrics\n", addrs.Admin)
+	}
+	fmt.Fprintf(out, "  %s\n", ack)
+}

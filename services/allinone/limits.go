@@ -1,0 +1,12 @@
+package allinone
+
+import "time"
+
+const (
+	// BrokersMax bounds Config.Brokers: one process has one memory and a handful of disks at most.
+	BrokersMax = 16
+	// restartWait is the pause before a broker is started anew.
+	restartWait = 200 * time.Millisecond
+	// readyPoll is how often WaitReady looks.
+	readyPoll = 2 * time.Millisecond
+)
