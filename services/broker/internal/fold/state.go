@@ -122,6 +122,7 @@ func (s *State) fold(w *waiting) error {
 	if w.control == nil {
 		return nil
 	}
+	sealedEnd := s.Tier.SealedEnd()
 	if err := s.Tier.Apply(*w.control, next); err != nil {
 		return fault.Wrap("fold control batch", fault.Errorf(fault.Corrupt, "%w", err))
 	}
@@ -133,7 +134,9 @@ func (s *State) fold(w *waiting) error {
 		if err != nil {
 			return fault.Errorf(fault.Corrupt, "read seal: %w", err)
 		}
-		s.seals = append(s.seals, seal)
+		if seal.End == s.Tier.SealedEnd() && seal.End > sealedEnd {
+			s.seals = append(s.seals, seal)
+		}
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (r *Replica) proposeControls() {
 		r.decide(q)
 	}
 	for r.core.CanPropose() {
-		seal, ok := r.closing.Propose(r.core.HighWatermark(), r.core.End())
+		seal, ok := r.closing.Propose(r.fold.Tier.SealedEnd(), r.core.HighWatermark(), r.core.End())
 		if !ok {
 			break
 		}

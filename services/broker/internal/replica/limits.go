@@ -49,8 +49,10 @@ func (l Limits) withDefaults() (Limits, error) {
 		v        int
 		from, to int
 	}{
-		{"queue batches", l.QueueBatches, 1, 1 << 20}, {"queue bytes", l.QueueBytes, 1 << 10, 1 << 32},
-		{"group bytes", l.GroupBytes, 1 << 10, groupBytesMax}, {"group batches", l.GroupBatches, 1, 1 << 16},
+		{"queue batches", l.QueueBatches, 1, 1 << 20},
+		{"queue bytes", l.QueueBytes, 1 << 10, 1 << 32},
+		{"group bytes", l.GroupBytes, 1 << 10, groupBytesMax},
+		{"group batches", l.GroupBatches, 1, 1 << 16},
 		{"fetch bytes", l.FetchBytes, 1 << 10, 64 << 20},
 	} {
 		if v.v < v.from || v.v > v.to {

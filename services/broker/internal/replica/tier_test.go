@@ -290,7 +290,6 @@ func TestLocalRetention(t *testing.T) {
 	}
 }
 
-
 // The wall clock steps by a month: expiry does not follow, and an alarm is due. An idle month is no step.
 func TestWallClockSteps(t *testing.T) {
 	month := 30 * 24 * time.Hour

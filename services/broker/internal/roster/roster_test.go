@@ -319,7 +319,9 @@ func TestLostDataIsNotAnEmptyLog(t *testing.T) {
 		wipe()
 		b.start()
 		b.nominate(id)
-		b.await("the refusal", func() bool { return strings.Contains(errorText(b.Ready()), "corrupt") || strings.Contains(errorText(b.Ready()), "ident") || strings.Contains(errorText(b.Ready()), "not on this disk") })
+		b.await("the refusal", func() bool {
+			return strings.Contains(errorText(b.Ready()), "corrupt") || strings.Contains(errorText(b.Ready()), "ident") || strings.Contains(errorText(b.Ready()), "not on this disk")
+		})
 		if _, ok := b.Replica(id); ok {
 			t.Errorf("%s is gone, and the replica is served", name)
 		}

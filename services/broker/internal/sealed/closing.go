@@ -1,6 +1,7 @@
 package sealed
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/seedqueue/sq/libs/partition"
@@ -21,16 +22,13 @@ type Closing struct {
 	queue []closing
 }
 
-// Add puts a segment that was just cut, or found closed by recovery, behind the others. One that is known is not added again.
+// Add puts a segment in its place that was just cut, or that recovery found closed. One that is known is not added again.
 func (c *Closing) Add(base, end partition.Offset) {
-	if n := len(c.queue); n > 0 && c.queue[n-1].end >= end {
-		return
+	i, known := slices.BinarySearchFunc(c.queue, base, func(s closing, base partition.Offset) int { return cmp.Compare(s.base, base) })
+	if !known {
+		c.queue = slices.Insert(c.queue, i, closing{base: base, end: end})
 	}
-	c.queue = append(c.queue, closing{base: base, end: end})
 }
-
-// Len tells how many wait.
-func (c *Closing) Len() int { return len(c.queue) }
 
 // End is where the newest closed segment ends, 0 = none waits.
 func (c *Closing) End() partition.Offset {
@@ -67,11 +65,15 @@ func (c *Closing) Digested(seal Seal) {
 }
 
 // Propose gives the oldest Seal that may go into the log now: digest known, end at or below the high watermark (R13), and none before it
-// waiting. The caller appends it at the offset at.
-func (c *Closing) Propose(hw, at partition.Offset) (Seal, bool) {
+// waiting. The caller appends it at the offset at. sealedEnd is how far the log is sealed by what is committed.
+func (c *Closing) Propose(sealedEnd, hw, at partition.Offset) (Seal, bool) {
 	for i := range c.queue {
 		s := &c.queue[i]
+		if s.base != sealedEnd {
+			return Seal{}, false
+		}
 		if s.proposed {
+			sealedEnd = s.end
 			continue
 		}
 		if !s.digested || s.end > hw {

@@ -2,8 +2,11 @@ package sealed
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
@@ -25,7 +28,7 @@ type Table struct {
 	tiered    []Segment // by base; those below the log start stay until dropped
 	seals     []Seal    // sealed, not tiered, by base
 	drops     []drop
-	collected map[string]bool // keys that must not be committed; those the order of the log refuses anyway are forgotten
+	collected map[string]bool // keys that must not be committed; those below the tier end, which are refused anyway, are forgotten
 }
 
 // Version grows with every change.
@@ -131,8 +134,8 @@ func (t *Table) seal(in batchcapnp.Control_Seal) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if s.End <= t.sealedEnd {
-		return false, nil
+	if s.Base != t.sealedEnd || s.End <= s.Base {
+		return false, nil // again; or not the next, and then a later leader seals it in its turn
 	}
 	t.sealedEnd = s.End
 	if s.End > t.tierEnd {
@@ -171,6 +174,9 @@ func (t *Table) commit(segments []Segment) (changed bool) {
 		t.seals = slices.Delete(t.seals, 0, 1)
 		changed = true
 	}
+	if changed {
+		maps.DeleteFunc(t.collected, func(key string, _ bool) bool { return t.passed(key) })
+	}
 	return changed
 }
 
@@ -190,12 +196,10 @@ func (t *Table) drop(keys []string, notBefore int64, version uint64) (changed bo
 func (t *Table) collect(keys []string) (changed bool) {
 	for _, k := range keys {
 		if i := slices.IndexFunc(t.drops, func(d drop) bool { return d.Key == k }); i >= 0 {
-			// It was committed once, so it lies below the tier end: the order of the log refuses it from now on.
 			t.drops = slices.Delete(t.drops, i, i+1)
 			changed = true
-			continue
 		}
-		if !t.collected[k] {
+		if !t.collected[k] && !t.passed(k) {
 			if t.collected == nil {
 				t.collected = map[string]bool{}
 			}
@@ -204,6 +208,16 @@ func (t *Table) collect(keys []string) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// passed tells whether a key is of a segment that ends at or below the tier end, so that it cannot be committed any more.
+func (t *Table) passed(key string) bool {
+	parts := strings.SplitN(key[strings.LastIndexByte(key, '/')+1:], "-", 3)
+	if len(parts) < 3 {
+		return false
+	}
+	end, err := strconv.ParseUint(parts[1], 10, 64)
+	return err == nil && partition.Offset(end) <= t.tierEnd
 }
 
 // CheckCommit tells which of the segments that a tierer has uploaded are to be committed: those not in the table yet. Errors: Conflict where
@@ -251,9 +265,10 @@ func (t *Table) CheckCollect(keys []string) ([]string, error) {
 			return nil, fault.Errorf(fault.Invalid, "collect a key of %d bytes", len(k))
 		case slices.ContainsFunc(t.tiered, func(s Segment) bool { return s.Key == k }):
 			return nil, fault.Errorf(fault.Conflict, "collect key %q: the table names it", k)
-		case !t.collected[k]:
-			fresh = append(fresh, k)
+		case t.collected[k] || t.passed(k) && !slices.ContainsFunc(t.drops, func(d drop) bool { return d.Key == k }):
+			continue // again
 		}
+		fresh = append(fresh, k)
 	}
 	return fresh, nil
 }
