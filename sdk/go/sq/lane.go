@@ -105,7 +105,8 @@ func (l *lane) newParcel() *parcel {
 	builder, _ := p.builders.Get().(*batch.Builder)
 	builder.Reset()
 	builder.Limit = min(p.cfg.batchBytes, l.topic.batchLimit())
-	return &parcel{builder: builder, opened: time.Now()}
+	entries, _ := p.parcels.Get().(*[]entry)
+	return &parcel{builder: builder, entries: *entries, opened: time.Now()}
 }
 
 // batchLimit gives the largest batch that the topic takes.

@@ -3,11 +3,14 @@ package sq
 import (
 	"fmt"
 	"sync"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // operation is a call that waits for the answers of its records.
 type operation struct {
-	done chan struct{} // closed when all have their answer
+	done chan struct{}     // closed when all have their answer
+	span trace.SpanContext // the caller's
 	mu   struct {
 		sync.Mutex
 		results []Result
@@ -20,8 +23,8 @@ type operation struct {
 	}
 }
 
-func newOperation(n int) *operation {
-	op := &operation{done: make(chan struct{})}
+func newOperation(n int, span trace.SpanContext) *operation {
+	op := &operation{done: make(chan struct{}), span: span}
 	op.mu.results, op.mu.open = make([]Result, n), n
 	for i := range op.mu.results {
 		op.mu.results[i].Offset = -1

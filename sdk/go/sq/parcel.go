@@ -10,15 +10,16 @@ import (
 )
 
 // entry is who waits for records of a parcel: a part of an operation, or one record with a callback.
+//
+// There is one for every record of Go, so it is kept small.
 type entry struct {
 	op        *operation
 	call      func(Ack, error)
-	first     int // place of the first record in the operation
-	at        int // place of the first record in the parcel
-	count     int
-	partition int // that was named, -1 = none
-	deadline  time.Time
-	span      trace.SpanContext
+	deadline  int64 // nanoseconds since 1970, 0 = none
+	first     int32 // place of the first record in the operation
+	at        int32 // place of the first record in the parcel
+	count     int32
+	partition int32 // that was named, -1 = none
 }
 
 // parcel is records that go to one partition as one batch: open in a lane's hands, sealed when it is full or its time has come, built when
@@ -30,7 +31,9 @@ type parcel struct {
 	cost       int // bytes taken from the account
 	mapVersion uint32
 	opened     time.Time
-	urgent     bool // somebody waits: no lingering
+	urgent     bool  // somebody waits: no lingering
+	endless    bool  // an entry has no deadline
+	latest     int64 // of the deadlines
 
 	message   *[]byte // nil until built
 	held      bool    // a connection may still read the message: it must not be reused
@@ -46,12 +49,14 @@ func (c *parcel) append(rec *batch.Record, e entry, cost int) error {
 	if err := c.builder.Add(*rec); err != nil {
 		return err
 	}
-	e.at = c.count
+	e.at = int32(c.count)
 	if n := len(c.entries); n > 0 && e.op != nil && c.entries[n-1].op == e.op && c.entries[n-1].first+c.entries[n-1].count == e.first {
 		c.entries[n-1].count += e.count
 	} else {
 		c.entries = append(c.entries, e)
 	}
+	c.endless = c.endless || e.deadline == 0
+	c.latest = max(c.latest, e.deadline)
 	c.count++
 	c.cost += cost
 	return nil
@@ -59,9 +64,10 @@ func (c *parcel) append(rec *batch.Record, e entry, cost int) error {
 
 // wanted tells whether anybody still waits for it.
 func (c *parcel) wanted(now time.Time) bool {
+	nanos := now.UnixNano()
 	for i := range c.entries {
 		e := &c.entries[i]
-		if (e.deadline.IsZero() || now.Before(e.deadline)) && (e.op == nil || e.op.wanted()) {
+		if (e.deadline == 0 || nanos < e.deadline) && (e.op == nil || e.op.wanted()) {
 			return true
 		}
 	}
@@ -70,17 +76,10 @@ func (c *parcel) wanted(now time.Time) bool {
 
 // deadline gives when nobody waits for it any more; zero = never.
 func (c *parcel) deadline() time.Time {
-	var latest time.Time
-	for i := range c.entries {
-		at := c.entries[i].deadline
-		if at.IsZero() {
-			return at
-		}
-		if at.After(latest) {
-			latest = at
-		}
+	if c.endless || c.latest == 0 {
+		return time.Time{}
 	}
-	return latest
+	return time.Unix(0, c.latest)
 }
 
 // begin says to all who wait that an attempt is about to be made; false if the records of some may not be sent, since their callers have
@@ -125,9 +124,9 @@ func (c *parcel) repack(build func(*parcel) error) (left int, err error) {
 			continue
 		}
 		from := e.at
-		e.at = c.count
+		e.at = int32(c.count)
 		for j := range e.count {
-			reader.Record(from+j, &rec)
+			reader.Record(int(from+j), &rec)
 			if err := c.builder.Add(rec); err != nil {
 				return 0, fmt.Errorf("take records out of a batch: %w", err)
 			}
@@ -141,6 +140,14 @@ func (c *parcel) repack(build func(*parcel) error) (left int, err error) {
 		return 0, nil
 	}
 	return c.count, build(c)
+}
+
+// caller gives the span below which the parcel's own stands: that of the first who waits with one.
+func (c *parcel) caller() trace.SpanContext {
+	if op := c.entries[0].op; op != nil {
+		return op.span
+	}
+	return trace.SpanContext{}
 }
 
 // note tells the callers who wait why an attempt failed.
@@ -158,11 +165,11 @@ func (c *parcel) stored() {
 	for i := range c.entries {
 		e := &c.entries[i]
 		if e.op != nil {
-			e.op.settle(e.first, e.count, func(r *Result, j int) { r.Ack = c.ackOf(e.at + j) })
+			e.op.settle(int(e.first), int(e.count), func(r *Result, j int) { r.Ack = c.ackOf(int(e.at) + j) })
 			continue
 		}
 		if e.call != nil {
-			e.call(c.ackOf(e.at), nil)
+			e.call(c.ackOf(int(e.at)), nil)
 		}
 	}
 }
@@ -180,7 +187,7 @@ func (c *parcel) failed(err error) {
 	for i := range c.entries {
 		e := &c.entries[i]
 		if e.op != nil {
-			e.op.fail(e.first, e.count, err)
+			e.op.fail(int(e.first), int(e.count), err)
 			continue
 		}
 		if e.call != nil {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
@@ -22,7 +21,9 @@ type Producer struct {
 	buffered *account
 	builders sync.Pool // of *batch.Builder
 	messages sync.Pool // of *[]byte
+	parcels  sync.Pool // of *[]entry
 
+	closed atomic.Bool // takes no more records
 	plan   atomic.Pointer[plan]
 	sticky atomic.Int64 // partition of records without a key
 	moved  atomic.Int64 // counts parcels that went to other lanes
@@ -33,7 +34,6 @@ type Producer struct {
 	running sync.WaitGroup
 	mu      struct {
 		sync.Mutex
-		closed  bool   // takes no more records
 		stopped bool   // starts no more lanes
 		pid     uint64 // 0 = not asked for yet
 		lanes   []*lane
@@ -56,6 +56,7 @@ func (c *Client) Producer(topic string, options ...ProducerOption) *Producer {
 	p.buffered = c.budget.account(cfg.maxBuffered, false)
 	p.builders.New = func() any { return new(batch.Builder) }
 	p.messages.New = func() any { return new([]byte) }
+	p.parcels.New = func() any { return new([]entry) }
 	p.sticky.Store(-1)
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
@@ -68,7 +69,8 @@ func (c *Client) Producer(topic string, options ...ProducerOption) *Producer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.closed {
-		p.mu.closed, p.mu.stopped = true, true
+		p.mu.stopped = true
+		p.closed.Store(true)
 		close(p.done)
 		cancel()
 		return p
@@ -114,9 +116,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 
 // Close flushes, then ends the producer. What has no answer when ctx ends fails.
 func (p *Producer) Close(ctx context.Context) error {
-	p.mu.Lock()
-	p.mu.closed = true
-	p.mu.Unlock()
+	p.closed.Store(true)
 	err := p.Flush(ctx)
 	p.stop()
 	p.client.mu.Lock()
@@ -129,8 +129,9 @@ func (p *Producer) Close(ctx context.Context) error {
 func (p *Producer) stop() {
 	p.mu.Lock()
 	first := !p.mu.stopped
-	p.mu.closed, p.mu.stopped = true, true
+	p.mu.stopped = true
 	p.mu.Unlock()
+	p.closed.Store(true)
 	if first {
 		close(p.done)
 		p.cancel()
@@ -143,9 +144,7 @@ func (p *Producer) ready() error {
 	if p.invalid != nil {
 		return p.invalid
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.mu.closed {
+	if p.closed.Load() {
 		return p.closedError()
 	}
 	return nil
@@ -291,12 +290,4 @@ func (p *Producer) initProducer(ctx context.Context) (uint64, error) {
 		return 0, unreadable(errors.New("producer id 0"))
 	}
 	return out.ProducerId(), nil
-}
-
-// deadline gives when the retries of a record without a context end.
-func (p *Producer) deadline() time.Time {
-	if p.cfg.deliveryTimeout == 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(p.cfg.deliveryTimeout)
 }

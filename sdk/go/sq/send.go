@@ -27,15 +27,11 @@ func (p *Producer) Send(ctx context.Context, r Record, options ...SendOption) (A
 // SendBatch publishes records and waits for their answers. It is not atomic: each record has a Result of its own, in the order of records;
 // err is that of the first one that failed. Records of one partition are stored in the order given, though others may come between.
 func (p *Producer) SendBatch(ctx context.Context, records []Record, options ...SendOption) ([]Result, error) {
-	cfg := sendConfig{partition: -1}
-	for _, option := range options {
-		option(&cfg)
-	}
 	if len(records) == 0 {
 		return nil, nil
 	}
-	op := newOperation(len(records))
-	p.enqueue(ctx, records, cfg.partition, op)
+	op := newOperation(len(records), trace.SpanContextFromContext(ctx))
+	p.enqueue(ctx, records, namedPartition(options), op)
 	select {
 	case <-op.done:
 	case <-ctx.Done():
@@ -46,14 +42,22 @@ func (p *Producer) SendBatch(ctx context.Context, records []Record, options ...S
 	return op.leave()
 }
 
-// Go hands a record over and returns; fn, which may be nil, gets its answer later. It waits only while the buffer is full. Answers of one
-// partition come in order, on a goroutine that sends: fn must not wait for anything, and must not call Send, Flush or Close.
-func (p *Producer) Go(r Record, fn func(Ack, error), options ...SendOption) {
+// namedPartition gives the partition that options name, -1 = none.
+func namedPartition(options []SendOption) int {
+	if len(options) == 0 {
+		return -1 // and nothing is allocated
+	}
 	cfg := sendConfig{partition: -1}
 	for _, option := range options {
 		option(&cfg)
 	}
-	if err := p.goOne(&r, fn, cfg.partition); err != nil && fn != nil {
+	return cfg.partition
+}
+
+// Go hands a record over and returns; fn, which may be nil, gets its answer later. It waits only while the buffer is full. Answers of one
+// partition come in order, on a goroutine that sends: fn must not wait for anything, and must not call Send, Flush or Close.
+func (p *Producer) Go(r Record, fn func(Ack, error), options ...SendOption) {
+	if err := p.goOne(&r, fn, namedPartition(options)); err != nil && fn != nil {
 		fn(Ack{Offset: -1}, err)
 	}
 }
@@ -77,8 +81,12 @@ func (p *Producer) goOne(r *Record, fn func(Ack, error), named int) error {
 	if err := p.buffered.take(context.Background(), p.done, cost); err != nil {
 		return p.taking(err)
 	}
-	rec := recordOf(r, time.Now())
-	e := entry{call: fn, count: 1, partition: named, deadline: p.deadline()}
+	now := time.Now()
+	rec := recordOf(r, now)
+	e := entry{call: fn, count: 1, partition: int32(named)}
+	if p.cfg.deliveryTimeout > 0 {
+		e.deadline = now.Add(p.cfg.deliveryTimeout).UnixNano()
+	}
 	if err := plan.lanes[partition].add(&rec, e, cost, mapVersion); err != nil {
 		p.buffered.give(cost)
 		return err
@@ -90,8 +98,8 @@ func (p *Producer) goOne(r *Record, fn func(Ack, error), named int) error {
 func (p *Producer) firstPlan() (*plan, error) {
 	ctx, cancel := p.client.whileOpen(context.Background())
 	defer cancel()
-	if at := p.deadline(); !at.IsZero() {
-		ctx, cancel = context.WithDeadline(ctx, at)
+	if p.cfg.deliveryTimeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, p.cfg.deliveryTimeout)
 		defer cancel()
 	}
 	return p.current(ctx)
@@ -116,8 +124,10 @@ func (p *Producer) enqueue(ctx context.Context, records []Record, named int, op 
 		op.fail(0, len(records), err)
 		return
 	}
-	deadline, _ := ctx.Deadline()
-	e := entry{op: op, partition: named, deadline: deadline, span: trace.SpanContextFromContext(ctx)}
+	e := entry{op: op, partition: int32(named)}
+	if deadline, ok := ctx.Deadline(); ok {
+		e.deadline = deadline.UnixNano()
+	}
 	for from := 0; from < len(records); {
 		to, cost := p.chunk(records, from)
 		if err := p.buffered.take(ctx, p.done, cost); err != nil {
@@ -169,7 +179,7 @@ func (p *Producer) spread(plan *plan, records []Record, from, to int, e entry) {
 	now := time.Now()
 	for i := from; i < to; i++ {
 		r := &records[i]
-		partition, mapVersion := p.choose(plan, r.Key, e.partition)
+		partition, mapVersion := p.choose(plan, r.Key, int(e.partition))
 		l := plan.lanes[partition]
 		if last != nil && l != last {
 			if others == nil {
@@ -179,7 +189,7 @@ func (p *Producer) spread(plan *plan, records []Record, from, to int, e entry) {
 		}
 		last = l
 		rec, cost := recordOf(r, now), costOf(r)
-		e.first, e.count = i, 1
+		e.first, e.count = int32(i), 1
 		if err := l.add(&rec, e, cost, mapVersion); err != nil {
 			p.buffered.give(cost)
 			e.op.fail(i, 1, err)

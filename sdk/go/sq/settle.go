@@ -55,14 +55,14 @@ func (l *lane) move(c *parcel) {
 	left := c.cost
 	for _, e := range c.entries {
 		for j := range e.count {
-			reader.Record(e.at+j, &rec)
+			reader.Record(int(e.at+j), &rec)
 			one := e
 			one.first, one.count = e.first+j, 1
 			err := error(&Error{Kind: KindNotFound, Op: l.op})
 			cost := costOf(&Record{Key: rec.Key, Value: rec.Value, Headers: rec.Headers})
 			left -= cost
 			if plan != nil {
-				partition, mapVersion := p.choose(plan, rec.Key, e.partition)
+				partition, mapVersion := p.choose(plan, rec.Key, int(e.partition))
 				if err = plan.topic.check(partition); err == nil {
 					err = plan.lanes[partition].add(&rec, one, cost, mapVersion)
 					plan.lanes[partition].hurry()
@@ -129,4 +129,8 @@ func (l *lane) recycle(c *parcel) {
 		l.producer.messages.Put(c.message)
 	}
 	c.message = nil
+	clear(c.entries) // callbacks and operations are not to be kept alive
+	entries := c.entries[:0]
+	l.producer.parcels.Put(&entries)
+	c.entries = nil
 }

@@ -143,7 +143,7 @@ func (l *lane) build(c *parcel) error {
 
 // begin opens the span of a parcel, below that of its first caller.
 func (l *lane) begin(ctx context.Context, c *parcel) {
-	ctx = trace.ContextWithSpanContext(ctx, c.entries[0].span)
+	ctx = trace.ContextWithSpanContext(ctx, c.caller())
 	_, c.span = l.producer.client.tracer.Start(ctx, "send "+l.producer.topic, trace.WithSpanKind(trace.SpanKindProducer))
 	if c.span.IsRecording() {
 		c.span.SetAttributes(
@@ -243,7 +243,7 @@ func (l *lane) notSent(ctx context.Context, f *session.Flight[*parcel], err erro
 	if e.Kind == KindOutcomeUnknown || e.Kind == KindInternal {
 		e = &Error{Kind: KindUnavailable, Op: l.op, Err: plain(err)}
 	}
-	l.settle(ctx, answer{flight: f, err: e})
+	l.settle(ctx, answer{flight: f, err: e}, false)
 }
 
 // await waits for the answer of an attempt.
@@ -278,16 +278,12 @@ func (l *lane) await(ctx context.Context, f *session.Flight[*parcel], conn *fram
 	l.answers <- a
 }
 
-// arrived takes the answer of an attempt that was made. A batch that is stored stays "being sent" for its callers until it leaves the window:
-// it is not to be called unsent.
-func (l *lane) arrived(ctx context.Context, a answer) {
-	if outcome := l.settle(ctx, a); outcome != session.Stored {
-		a.flight.Value.end(outcome == session.Unknown)
-	}
-}
+// arrived takes the answer of an attempt that was made.
+func (l *lane) arrived(ctx context.Context, a answer) { l.settle(ctx, a, true) }
 
-// settle says to the window what an attempt came to.
-func (l *lane) settle(ctx context.Context, a answer) session.Outcome {
+// settle says to the window, and to the callers, what an attempt came to; begun: it was made. A batch that is stored stays "being sent" for
+// its callers until it leaves the window: it is not to be called unsent.
+func (l *lane) settle(ctx context.Context, a answer, begun bool) {
 	f, c := a.flight, a.flight.Value
 	c.held = c.held || a.held
 	l.epoch = max(l.epoch, a.epoch)
@@ -295,7 +291,7 @@ func (l *lane) settle(ctx context.Context, a answer) session.Outcome {
 		c.ack = a.ack
 		l.failures, l.retryAt = 0, time.Time{}
 		l.window.Settle(f, session.Stored)
-		return session.Stored
+		return
 	}
 	err := errorOf(l.op, a.err)
 	if errors.Is(a.err, ErrClosed) {
@@ -304,6 +300,9 @@ func (l *lane) settle(ctx context.Context, a answer) session.Outcome {
 	c.note(err)
 	outcome := l.judge(ctx, f, err)
 	l.window.Settle(f, outcome)
+	if begun {
+		c.end(outcome == session.Unknown)
+	}
 	if outcome == session.Unknown && err.Kind == KindInternal && c.internals >= internalTries {
 		l.window.Drop(f)
 	}
@@ -312,7 +311,6 @@ func (l *lane) settle(ctx context.Context, a answer) session.Outcome {
 		l.failures++
 	}
 	l.producer.client.log.DebugContext(ctx, "publish is not stored yet", "topic", l.producer.topic, "partition", l.partition, "attempt", f.Attempts, "err", err)
-	return outcome
 }
 
 // judge says what an error means for the batch.
