@@ -137,8 +137,8 @@ func (t *Table) fill(out tiercapnp.Manifest_Partition) error {
 	return nil
 }
 
-func setUUID(make func() (batchcapnp.Uuid, error), id partition.UUID) error {
-	out, err := make()
+func setUUID(place func() (batchcapnp.Uuid, error), id partition.UUID) error {
+	out, err := place()
 	if err != nil {
 		return err
 	}

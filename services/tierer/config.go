@@ -79,14 +79,14 @@ func (c Config) Validate() error {
 	if c.LeaseTTL < leaseTTLMin || c.LeaseTTL > leaseTTLMax {
 		return fault.Errorf(fault.Invalid, "lease-ttl: %v is outside %v to %v", c.LeaseTTL, leaseTTLMin, leaseTTLMax)
 	}
-	if err := c.S3.Config().Validate(); err != nil {
+	if err := c.bucket().Validate(); err != nil {
 		return fault.Errorf(fault.Invalid, "%w", err)
 	}
 	return nil
 }
 
-// Config gives the settings as the bucket's home takes them. AWS wants the bucket in the host name, all others take it in the path.
-func (s S3) Config() s3bucket.Config {
+// bucket gives the settings as the bucket's home takes them. AWS wants the bucket in the host name, all others take it in the path.
+func (s S3) bucket() s3bucket.Config {
 	return s3bucket.Config{
 		Endpoint: s.Endpoint, Region: s.Region, Bucket: s.Bucket, Prefix: s.Prefix,
 		AccessKey: s.AccessKey, SecretKey: s.SecretKey.Reveal(), PathStyle: s.Endpoint != "",

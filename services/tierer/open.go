@@ -13,7 +13,7 @@ func Main(ctx context.Context, cfg Config, deps Deps) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	bucket, err := s3bucket.New(ctx, cfg.S3.Config())
+	bucket, err := s3bucket.New(ctx, cfg.bucket())
 	if err != nil {
 		return fault.Wrap("open bucket", err)
 	}

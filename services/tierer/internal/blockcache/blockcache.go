@@ -126,7 +126,7 @@ func (c *Cache[K, V]) find(key K, counted bool) (value V, f *flight[V], err erro
 		if counted {
 			c.mu.stats.Hits++
 		}
-		return at.Value.(*entry[K, V]).value, nil, nil //nolint:forcetypeassert // the list holds nothing else.
+		return at.Value.(*entry[K, V]).value, nil, nil //nolint:forcetypeassert,errcheck // the list holds nothing else.
 	}
 	if counted {
 		c.mu.stats.Misses++
@@ -180,7 +180,7 @@ func (c *Cache[K, V]) keep(key K, value V) {
 }
 
 func (c *Cache[K, V]) remove(at *list.Element) {
-	e := c.mu.recent.Remove(at).(*entry[K, V]) //nolint:forcetypeassert // the list holds nothing else.
+	e := c.mu.recent.Remove(at).(*entry[K, V]) //nolint:forcetypeassert,errcheck // the list holds nothing else.
 	delete(c.mu.entries, e.key)
 	c.mu.bytes -= e.weight
 }

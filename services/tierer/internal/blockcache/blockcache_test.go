@@ -3,6 +3,7 @@ package blockcache_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -96,6 +97,7 @@ func TestOneLoadServesAll(t *testing.T) {
 		patient.Go(func() { get(t, c, 1) })
 	}
 	for c.Stats().Misses < 9 { // all have asked
+		runtime.Gosched()
 	}
 	giveUp()
 	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
@@ -144,6 +146,7 @@ func TestCloseEndsLoads(t *testing.T) {
 		got <- err
 	}()
 	for c.Stats().Loads == 0 {
+		runtime.Gosched()
 	}
 	c.Close()
 	if err := <-got; !errors.Is(err, context.Canceled) {

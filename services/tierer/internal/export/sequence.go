@@ -52,7 +52,7 @@ func (e *Exporter) tryWrite(ctx context.Context, m *manifest.Manifest, ids []par
 		return false, err
 	}
 	if floor > m.Sequence {
-		e.last = floor
+		e.last = floor - 1
 		return false, nil
 	}
 	return true, nil

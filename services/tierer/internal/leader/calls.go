@@ -165,8 +165,8 @@ func (p *Pool) Collected(ctx context.Context, id partition.ID, keys []string) er
 	return nil
 }
 
-func setTopic(make func() (batchcapnp.Uuid, error), topic partition.UUID) error {
-	out, err := make()
+func setTopic(place func() (batchcapnp.Uuid, error), topic partition.UUID) error {
+	out, err := place()
 	if err != nil {
 		return err
 	}

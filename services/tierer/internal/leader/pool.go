@@ -188,7 +188,7 @@ func (p *Pool) dial(ctx context.Context, addr string) (*frame.Client, error) {
 	if err != nil {
 		return nil, fault.Errorf(fault.Unavailable, "dial %s: %w", addr, err)
 	}
-	client := frame.NewClient(conn, p.cfg.Client)
+	client := frame.NewClient(conn, p.cfg.Client) //nolint:contextcheck // it outlives the call.
 	hello := frame.HelloParams{
 		Role: wirecapnp.Role_tierer, ClientID: p.cfg.Name, Software: p.cfg.Software, Zone: p.cfg.Zone,
 		ClusterID: p.cfg.Views.View().Cluster.Value.ID.String(),

@@ -53,7 +53,9 @@ func NewBroker(t testing.TB, network transport.Network, host string) *Broker {
 	go func() { served <- server.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		cancel()
-		<-served
+		if err := <-served; err != nil {
+			t.Errorf("stand-in broker: %v", err)
+		}
 		b.tasks.Wait()
 	})
 	return b
