@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -352,6 +353,42 @@ func TestGivenUp(t *testing.T) {
 	}
 	_ = client.Close()
 	<-first.Done()
+}
+
+// The answer to a call that was given up is dropped with all that it holds, and a handler's context ends with its answer.
+func TestLateAnswer(t *testing.T) {
+	budget := frame.NewBudget(1 << 20)
+	got, release := make(chan struct{}), make(chan struct{})
+	var ended atomic.Bool
+	_, addr := serve(t, frame.ServerConfig{Handler: frame.HandlerFunc(func(ctx context.Context, req *frame.Request) {
+		close(got)
+		go func() {
+			<-release
+			if ctx.Err() != nil {
+				t.Errorf("the handler's context ended early: %v", ctx.Err())
+			}
+			echo(ctx, req)
+			<-ctx.Done()
+			ended.Store(true)
+		}()
+	})})
+	client := dial(t, addr, frame.ClientConfig{Budget: budget})
+	p, err := client.Start(t.Context(), publish(0), make([]byte, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-got
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	close(release)
+	<-p.Done()
+	if n := budget.Used(); n != 0 {
+		t.Errorf("%d bytes of the budget are kept by an answer that nobody waits for", n)
+	}
+	waitFor(t, "the handler's context has ended", ended.Load)
 }
 
 // waitFor polls a condition that a goroutine of the other side is about to make true.

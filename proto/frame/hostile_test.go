@@ -57,6 +57,7 @@ func hostileInputs(t testing.TB) []hostile {
 		{name: "http", send: []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), fresh: true, kind: invalid, text: "segments"},
 		{name: "tls", send: []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 client hello"), fresh: true, kind: invalid, text: "segments"},
 		{name: "0xff", send: bytes.Repeat([]byte{0xff}, 4096), fresh: true, kind: invalid, text: "4294967296 segments"},
+		{name: "a megabyte of garbage", send: bytes.Repeat([]byte{0xff}, 1<<20), fresh: true, kind: invalid, text: "4294967296 segments"},
 		// Calls.
 		{name: "version 0", send: helloVersions(t, 0, 0), fresh: true, id: 1, kind: unsupportedVersion, text: "speaks protocol version 1, the client offers 0 to 0"},
 		{name: "version 255", send: helloVersions(t, 255, 255), fresh: true, id: 1, kind: unsupportedVersion, text: "offers 255 to 255"},
