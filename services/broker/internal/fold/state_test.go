@@ -39,20 +39,10 @@ func logOf(t testing.TB, seed uint64, n int) []entry {
 		case x == 7 && s.SegmentBase > sealedEnd:
 			seal := sealed.Seal{Base: partition.Offset(sealedEnd), End: partition.Offset(s.SegmentBase), Size: 7}
 			sealedEnd = s.SegmentBase
-			msg = control(t, func(c batchcapnp.Control) error {
-				out, err := c.NewSeal()
-				if err != nil {
-					return err
-				}
-				return sealed.FillSeal(out, seal)
-			})
+			msg = control(t, func(c batchcapnp.Control) error { return sealed.FillSealControl(c, seal) })
 		case x == 8:
 			to := s.BaseOffset / 2
-			msg = control(t, func(c batchcapnp.Control) error {
-				out, err := c.NewTrimTo()
-				out.SetOffset(to)
-				return err
-			})
+			msg = control(t, func(c batchcapnp.Control) error { return sealed.FillTrim(c, partition.Offset(to)) })
 		default:
 			msg = control(t, func(c batchcapnp.Control) error { c.SetCut(); return nil })
 		}

@@ -110,3 +110,19 @@ func loadSession(p batchcapnp.Snapshot_Producer) (*session, error) {
 	s.n = batches.Len()
 	return s, nil
 }
+
+// FillExpire makes a control batch forget sessions.
+func FillExpire(c batchcapnp.Control, ids []uint64) error {
+	out, err := c.NewProducerExpire()
+	if err != nil {
+		return fmt.Errorf("fill producer expiry: %w", err)
+	}
+	list, err := out.NewProducerIds(int32(len(ids)))
+	if err != nil {
+		return fmt.Errorf("fill producer expiry: %w", err)
+	}
+	for i, id := range ids {
+		list.Set(i, id)
+	}
+	return nil
+}

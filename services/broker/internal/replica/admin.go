@@ -86,13 +86,7 @@ func (r *Replica) proposeControls() {
 		if !ok {
 			break
 		}
-		err := r.appendControl(func(c batchcapnp.Control) error {
-			out, err := c.NewSeal()
-			if err != nil {
-				return err
-			}
-			return sealed.FillSeal(out, seal)
-		})
+		err := r.appendControl(func(c batchcapnp.Control) error { return sealed.FillSealControl(c, seal) })
 		if err != nil {
 			r.fail(fault.Wrap("append seal", err))
 			return

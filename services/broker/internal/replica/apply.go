@@ -59,7 +59,7 @@ func (r *Replica) persistPromise(e quorum.PersistPromise) {
 				r.fail(fault.Wrap("promise an epoch of "+r.cfg.Partition.String(), err))
 				return
 			}
-			r.step(quorum.Promised{Epoch: e.Epoch})
+			r.step(quorum.Promised(e))
 		})
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
+	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
 
 // SyncPolicy says when a broker syncs what it appended. The zero value is every batch: before the ack.
@@ -86,7 +87,7 @@ type Deps struct {
 	FS        vfs.FS
 	Files     *segment.Files // open files, shared by the logs of a disk
 	Journal   *journal.Journal
-	Workers   *Workers
+	Workers   *workers.Pool
 	Activator Activator
 	Clock     clock.Clock
 	Metrics   *Metrics

@@ -24,8 +24,6 @@ const (
 	housekeeping = time.Second            // between looks at retention
 	overloadWait = 50 * time.Millisecond  // the retry hint of Overloaded
 	clockJump    = time.Hour              // a step of the wall clock that raises an alarm and does not advance expiry
-	// unsyncedMax is how much may be written and not synced under a weaker sync policy: recovery tells torn from lost only within 16 MiB.
-	unsyncedMax = 8 << 20
 	// segmentBytesDefault is where segments are cut if the topic does not say.
 	segmentBytesDefault = 128 << 20
 	groupBytesMax       = 8 << 20

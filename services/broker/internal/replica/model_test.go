@@ -83,7 +83,7 @@ func (m *model) step() {
 		m.trim()
 	case x < 940:
 		m.did("tick")
-		m.rig.tick(time.Duration(m.rng.IntN(3000)) * time.Millisecond)
+		m.tick(time.Duration(m.rng.IntN(3000)) * time.Millisecond)
 	case x < 975:
 		m.check()
 	default:

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
@@ -44,18 +45,17 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 	}
 	r.wal = log
 	if err := r.recover(recovery, kept, tag); err != nil {
-		log.Close()
-		return nil, fault.Wrap("recover "+cfg.Partition.String(), err)
+		return nil, fault.Wrap("recover "+cfg.Partition.String(), errors.Join(err, log.Close()))
 	}
 	r.time = r.now.read()
 	r.show()
-	r.start()
+	r.start(ctx)
 	return r, nil
 }
 
-// start runs the replica's goroutine.
-func (r *Replica) start() {
-	ctx, cancel := context.WithCancel(context.Background())
+// start runs the replica's goroutine, which outlives the call that opened it.
+func (r *Replica) start(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel = cancel
 	r.background = func(call func(ctx context.Context)) { r.running.Go(func() { call(ctx) }) }
 	r.mail.signal() // there may be something to mark

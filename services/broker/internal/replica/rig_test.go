@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +37,7 @@ type rig struct {
 	wrap        func(*memfs.FS) vfs.FS // nil = none
 	clock       *clock.Manual
 	journal     *journal.Journal
-	workers     *Workers
+	workers     *workers.Pool
 	r           *Replica
 	incarnation partition.Incarnation
 	topic       topology.Topic
@@ -127,13 +127,13 @@ func (g *rig) open() error {
 		}
 	}
 	kept, _ := j.Replica(theReplica)
-	g.journal, g.workers, g.failed = j, NewWorkers(4), make(chan error, 1)
+	g.journal, g.workers, g.failed = j, workers.New(4), make(chan error, 1)
 	failed := g.failed
 	g.r, err = Open(context.Background(), Config{
 		Partition: partition.ID{Topic: theTopic}, Self: self, Incarnation: g.incarnation, Dir: "replica/log", Sync: g.sync, Topic: g.topic, Limits: g.limits,
 	}, Deps{
 		FS: disk, Journal: j, Workers: g.workers, Activator: g.register, Clock: g.clock, Metrics: NewMetrics(prometheus.NewRegistry()),
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Full: func() bool { return g.full },
+		Log: slog.New(slog.DiscardHandler), Full: func() bool { return g.full },
 		Failed: func(err error) { failed <- err },
 	}, kept)
 	if err != nil {

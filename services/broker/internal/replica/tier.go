@@ -138,7 +138,7 @@ func (r *Replica) CommitTier(ctx context.Context, segments []sealed.Segment) (Ti
 				if err != nil || len(fresh) == 0 {
 					return nil, err
 				}
-				return func(c batchcapnp.Control) error { return fillTierCommit(c, fresh) }, nil
+				return func(c batchcapnp.Control) error { return sealed.FillCommit(c, fresh) }, nil
 			},
 			done: func(err error) {
 				if err != nil {
@@ -149,23 +149,6 @@ func (r *Replica) CommitTier(ctx context.Context, segments []sealed.Segment) (Ti
 			},
 		})
 	})
-}
-
-func fillTierCommit(c batchcapnp.Control, segments []sealed.Segment) error {
-	out, err := c.NewTierCommit()
-	if err != nil {
-		return err
-	}
-	list, err := out.NewSegments(int32(len(segments)))
-	if err != nil {
-		return err
-	}
-	for i, s := range segments {
-		if err := sealed.FillSegment(list.At(i), s); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Exported takes in that a manifest in the bucket covers the table: local data below its tier end may go. Errors: StaleEpoch where it was made
@@ -201,27 +184,10 @@ func (r *Replica) Collected(ctx context.Context, keys []string) error {
 				if err != nil || len(fresh) == 0 {
 					return nil, err
 				}
-				return func(c batchcapnp.Control) error { return fillTierCollect(c, fresh) }, nil
+				return func(c batchcapnp.Control) error { return sealed.FillCollect(c, fresh) }, nil
 			},
 			done: func(err error) { answer(struct{}{}, fault.Wrap("collect keys", err)) },
 		})
 	})
 	return err
-}
-
-func fillTierCollect(c batchcapnp.Control, keys []string) error {
-	out, err := c.NewTierCollect()
-	if err != nil {
-		return err
-	}
-	list, err := out.NewKeys(int32(len(keys)))
-	if err != nil {
-		return err
-	}
-	for i, k := range keys {
-		if err := list.Set(i, k); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -134,7 +135,7 @@ func TestSealHarvestCommitExportTrim(t *testing.T) {
 		t.Fatalf("trim after the export: %+v %v", r, err)
 	}
 	_, err = g.r.Fetch(t.Context(), Fetch{Offset: 1})
-	if f, _ := err.(*fault.Error); f == nil || f.Kind != fault.OffsetTiered || f.Offset != 4 {
+	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.OffsetTiered || f.Offset != 4 {
 		t.Errorf("fetch of what is tiered: %v", err)
 	}
 	if l, err := g.r.ListOffset(t.Context(), ListOffset{Where: AtTime, Time: 1}); err != nil || l.Offset != 0 {
@@ -203,7 +204,7 @@ func TestTrim(t *testing.T) {
 		t.Errorf("within a segment: %+v %v", r, err)
 	}
 	_, err := g.r.Fetch(t.Context(), Fetch{Offset: 1})
-	if f, _ := err.(*fault.Error); f == nil || f.Kind != fault.OffsetTrimmed || f.Offset != 2 {
+	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.OffsetTrimmed || f.Offset != 2 {
 		t.Errorf("fetch below: %v", err)
 	}
 	if r, err := g.r.Trim(t.Context(), 5, false); err != nil || r.LogStart != 5 || g.r.wal.Start() != 3 {

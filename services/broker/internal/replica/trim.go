@@ -6,6 +6,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
+	"github.com/seedqueue/sq/services/broker/internal/producer"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 )
@@ -62,14 +63,7 @@ func (r *Replica) trimTo(to partition.Offset, done func(error)) {
 			if to <= r.fold.Tier.LogStart() {
 				return nil, nil
 			}
-			return func(c batchcapnp.Control) error {
-				out, err := c.NewTrimTo()
-				if err != nil {
-					return err
-				}
-				out.SetOffset(uint64(to))
-				return nil
-			}, nil
+			return func(c batchcapnp.Control) error { return sealed.FillTrim(c, to) }, nil
 		},
 		done: done,
 	})
@@ -122,10 +116,10 @@ func (r *Replica) keepHouse() {
 		r.trimTo(start, r.kept.recorded)
 	case len(keys) > 0:
 		r.record(func(c batchcapnp.Control) error {
-			return fillTierDrop(c, keys, r.time.expiry+sealed.DropGrace.Microseconds())
+			return sealed.FillDrop(c, keys, r.time.expiry+sealed.DropGrace.Microseconds())
 		})
 	case len(expired) > 0:
-		r.record(func(c batchcapnp.Control) error { return fillExpire(c, expired) })
+		r.record(func(c batchcapnp.Control) error { return producer.FillExpire(c, expired) })
 	}
 }
 
@@ -180,37 +174,4 @@ func (r *Replica) pieces() (pieces []sealed.Piece, open int64) {
 		}
 	}
 	return pieces, open
-}
-
-func fillTierDrop(c batchcapnp.Control, keys []string, notBefore int64) error {
-	out, err := c.NewTierDrop()
-	if err != nil {
-		return err
-	}
-	out.SetNotBefore(notBefore)
-	list, err := out.NewKeys(int32(len(keys)))
-	if err != nil {
-		return err
-	}
-	for i, k := range keys {
-		if err := list.Set(i, k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func fillExpire(c batchcapnp.Control, ids []uint64) error {
-	out, err := c.NewProducerExpire()
-	if err != nil {
-		return err
-	}
-	list, err := out.NewProducerIds(int32(len(ids)))
-	if err != nil {
-		return err
-	}
-	for i, id := range ids {
-		list.Set(i, id)
-	}
-	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
+	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
 
 // Config says whose roster it is.
@@ -52,7 +53,7 @@ type Deps struct {
 type Roster struct {
 	cfg     Config
 	deps    Deps
-	workers *replica.Workers
+	workers *workers.Pool
 	files   *segment.Files
 	metrics *replica.Metrics
 	swaps   chan struct{} // tokens of activatingMax
@@ -109,7 +110,7 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	if err := deps.Metrics.Register(collector{r}); err != nil {
 		return nil, fault.Errorf(fault.Internal, "register roster metrics: %w", err)
 	}
-	r.workers = replica.NewWorkers(workersPerDisk)
+	r.workers = workers.New(workersPerDisk)
 	return r, nil
 }
 

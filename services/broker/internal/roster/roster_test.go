@@ -3,7 +3,6 @@ package roster
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"log/slog"
 	"strings"
@@ -68,7 +67,7 @@ func newBroker(t *testing.T) *broker {
 func (b *broker) start() *broker {
 	b.t.Helper()
 	b.incarnation++
-	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	log := slog.New(slog.DiscardHandler)
 	j, state, err := journal.Open(journal.Config{FS: b.disk, Dir: "journal", Create: true})
 	if err != nil {
 		b.t.Fatal(err)

@@ -48,16 +48,8 @@ func (l *log) add(fill func(batchcapnp.Control) error) {
 	}
 }
 
-func (l *log) seal(base, end partition.Offset) Seal {
-	s := sealOf(base, end)
-	l.add(func(c batchcapnp.Control) error {
-		out, err := c.NewSeal()
-		if err != nil {
-			return err
-		}
-		return FillSeal(out, s)
-	})
-	return s
+func (l *log) seal(base, end partition.Offset) {
+	l.add(func(c batchcapnp.Control) error { return FillSealControl(c, sealOf(base, end)) })
 }
 
 func sealOf(base, end partition.Offset) Seal {
@@ -74,58 +66,19 @@ func keyOf(base, end partition.Offset) string {
 }
 
 func (l *log) commitTier(segments ...Segment) {
-	l.add(func(c batchcapnp.Control) error {
-		out, err := c.NewTierCommit()
-		if err != nil {
-			return err
-		}
-		list, err := out.NewSegments(int32(len(segments)))
-		for i, s := range segments {
-			if err == nil {
-				err = FillSegment(list.At(i), s)
-			}
-		}
-		return err
-	})
+	l.add(func(c batchcapnp.Control) error { return FillCommit(c, segments) })
 }
 
 func (l *log) trimTo(to partition.Offset) {
-	l.add(func(c batchcapnp.Control) error {
-		out, err := c.NewTrimTo()
-		out.SetOffset(uint64(to))
-		return err
-	})
+	l.add(func(c batchcapnp.Control) error { return FillTrim(c, to) })
 }
 
 func (l *log) dropKeys(notBefore int64, keys ...string) {
-	l.add(func(c batchcapnp.Control) error {
-		out, err := c.NewTierDrop()
-		if err != nil {
-			return err
-		}
-		out.SetNotBefore(notBefore)
-		return setTexts(out.NewKeys, keys)
-	})
+	l.add(func(c batchcapnp.Control) error { return FillDrop(c, keys, notBefore) })
 }
 
 func (l *log) collectKeys(keys ...string) {
-	l.add(func(c batchcapnp.Control) error {
-		out, err := c.NewTierCollect()
-		if err != nil {
-			return err
-		}
-		return setTexts(out.NewKeys, keys)
-	})
-}
-
-func setTexts(make func(int32) (capnp.TextList, error), texts []string) error {
-	list, err := make(int32(len(texts)))
-	for i, s := range texts {
-		if err == nil {
-			err = list.Set(i, s)
-		}
-	}
-	return err
+	l.add(func(c batchcapnp.Control) error { return FillCollect(c, keys) })
 }
 
 func encoded(t *testing.T, table *Table) []byte {

@@ -1,10 +1,9 @@
-package replica
+package workers
 
 import "sync"
 
-// Workers is the fixed set of goroutines that do a disk's blocking calls, so that a hung disk costs that many threads and no more. Bulk
-// work (digests) gets at most a quarter of them and yields to everything else.
-type Workers struct {
+// Pool is the workers of one disk.
+type Pool struct {
 	n    int
 	wg   sync.WaitGroup
 	wake *sync.Cond
@@ -36,9 +35,9 @@ func (f *fifo) pop() func() {
 	return job
 }
 
-// NewWorkers starts n workers. Close ends them.
-func NewWorkers(n int) *Workers {
-	w := &Workers{n: n}
+// New starts n workers. Close ends them.
+func New(n int) *Pool {
+	w := &Pool{n: n}
 	w.wake = sync.NewCond(&w.mu)
 	for range n {
 		w.wg.Go(w.run)
@@ -47,12 +46,12 @@ func NewWorkers(n int) *Workers {
 }
 
 // Do has a job done by a worker, in the order of the calls. It does not wait. After Close the job is done by the caller.
-func (w *Workers) Do(job func()) { w.add(job, func() *fifo { return &w.mu.urgent }) }
+func (w *Pool) Do(job func()) { w.add(job, func() *fifo { return &w.mu.urgent }) }
 
 // DoBulk has a long job done when there is room for it.
-func (w *Workers) DoBulk(job func()) { w.add(job, func() *fifo { return &w.mu.bulk }) }
+func (w *Pool) DoBulk(job func()) { w.add(job, func() *fifo { return &w.mu.bulk }) }
 
-func (w *Workers) add(job func(), queue func() *fifo) {
+func (w *Pool) add(job func(), queue func() *fifo) {
 	w.mu.Lock()
 	if w.mu.closed {
 		w.mu.Unlock()
@@ -65,7 +64,7 @@ func (w *Workers) add(job func(), queue func() *fifo) {
 }
 
 // Close waits until all jobs are done and ends the workers.
-func (w *Workers) Close() {
+func (w *Pool) Close() {
 	w.mu.Lock()
 	w.mu.closed = true
 	w.mu.Unlock()
@@ -73,7 +72,7 @@ func (w *Workers) Close() {
 	w.wg.Wait()
 }
 
-func (w *Workers) run() {
+func (w *Pool) run() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
@@ -93,7 +92,7 @@ func (w *Workers) run() {
 	}
 }
 
-func (w *Workers) perform(job func()) {
+func (w *Pool) perform(job func()) {
 	w.mu.Unlock()
 	defer w.mu.Lock()
 	job()
