@@ -115,8 +115,8 @@ func (p *Pending) answer(reply *Reply, err error) {
 }
 
 func (p *Pending) finish() {
+	p.client.inflight.Release() // first: who has waited for Done finds it released
 	close(p.done)
-	p.client.inflight.Release()
 }
 
 // answers says which member of Response belongs to which of Request.
