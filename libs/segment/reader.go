@@ -64,7 +64,7 @@ func (r *Reader) rebuild() (*Index, error) {
 func (r *Reader) walk(from Entry, visit func(s *Scanner) bool) error {
 	file, err := r.file.Pin()
 	if err != nil {
-		return fmt.Errorf("open segment %d: %w", r.Base, err)
+		return diskError(fmt.Sprintf("open segment %d", r.Base), err)
 	}
 	defer r.file.Unpin()
 	s := r.file.files.scanner()
@@ -213,7 +213,7 @@ func (r *Reader) Each(from partition.Offset, visit func(h batch.Header, msg []by
 	}
 	file, err := r.file.Pin()
 	if err != nil {
-		return fmt.Errorf("open segment %d: %w", r.Base, err)
+		return diskError(fmt.Sprintf("open segment %d", r.Base), err)
 	}
 	defer r.file.Unpin()
 	s := r.file.files.scanner()
@@ -234,7 +234,7 @@ const digestBytes = 256 << 10
 func (r *Reader) Digest() (sum [32]byte, err error) {
 	file, err := r.file.Pin()
 	if err != nil {
-		return sum, fmt.Errorf("open segment %d: %w", r.Base, err)
+		return sum, diskError(fmt.Sprintf("open segment %d", r.Base), err)
 	}
 	defer r.file.Unpin()
 	h := sha256.New()

@@ -154,6 +154,8 @@ func (c *content) growLocked(end int64) {
 	if end > c.mu.size {
 		c.setSizeLocked(end)
 	}
+	// A write up to the end brings a size that a failed sync has dropped back with it, as it brings the pages.
+	c.mu.sizeDirty = c.mu.sizeDirty || end == c.mu.size && c.mu.size != c.mu.stableSize
 }
 
 func (c *content) setSizeLocked(size int64) {

@@ -50,7 +50,7 @@ func survivors(inner *memfs.FS, moment uint64, random int) []*memfs.FS {
 // Power fails before every operation of a workload, and again before every operation of the recovery from some of these.
 func TestCrashAtEveryOperation(t *testing.T) {
 	tried, points := 0, 0
-	for seed := range *crashSeeds {
+	for seed := range sample().seeds {
 		inner := newMem()
 		faulty := newFaulty(inner)
 		m := newModel()
@@ -59,7 +59,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 				return // nothing has changed since the operation before
 			}
 			points++
-			for i, crashed := range survivors(inner, seed<<32|uint64(c.Number), *crashStates) {
+			for i, crashed := range survivors(inner, seed<<32|uint64(c.Number), sample().states) {
 				tried++
 				again := crashed.CrashAll()
 				if _, err := m.check(t, crashed); err != nil {
@@ -128,7 +128,7 @@ func TestCrashWhileFilesComeAndGo(t *testing.T) {
 	faulty := newFaulty(inner)
 	m := newModel()
 	faulty.Observe(func(c faultfs.Call) {
-		for i, crashed := range survivors(inner, uint64(c.Number), 5**crashStates) {
+		for i, crashed := range survivors(inner, uint64(c.Number), 5*sample().states) {
 			tried++
 			if _, err := m.check(t, crashed); err != nil {
 				t.Fatalf("state %d, crash before operation %d (%+v): %v", i, c.Number, c, err)

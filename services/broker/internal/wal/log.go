@@ -91,7 +91,7 @@ type Log struct {
 	origin     Origin        // where the first segment begins, or would
 	tail       Tail
 	broken     bool // the end cannot be read: nothing can continue it
-	overhang   bool // the open file has suspect bytes behind its end, to be cut before the next write
+	overhang   bool // the open file has bytes behind its end that recovery did not dare to cut; the next write does
 	faults     []segment.Range
 	generation uint64
 	readers    []source // of sealed and closed; rebuilt when those change

@@ -235,11 +235,7 @@ func (m *model) reopen(t testing.TB, fsys vfs.FS) (*Log, error) {
 }
 
 func TestLogIsAListThatSurvivesCrashes(t *testing.T) {
-	seeds := uint64(300)
-	if testing.Short() {
-		seeds = 60
-	}
-	for seed := range seeds {
+	for seed := range sample().models {
 		if err := runModel(t, seed, 150); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}

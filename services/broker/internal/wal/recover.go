@@ -21,6 +21,8 @@ type Evidence struct {
 	HW partition.Offset
 	// Mark is the newest mark that this replica kept; zero = none.
 	Mark segment.Mark
+	// Faults are the corrupt ranges that this replica knew of: proof that they were durable once.
+	Faults []segment.Range
 }
 
 // Recovery is what Open found.

@@ -33,12 +33,13 @@ func (r *recovery) adoptLast(base partition.Offset) error {
 		return err
 	}
 	torn := a.Cut.Limit > a.Cut.Position
-	suspect := torn && a.Suspect
-	if x.Size == 0 && !suspect && !r.end.Unchained && len(l.closed)+len(l.sealed) > 0 {
+	// Suspect bytes may have been acknowledged, and torn ones behind damage prove how far it goes: they stay until the log goes on.
+	overhang := torn && (a.Suspect || len(a.Faults) > 0)
+	if x.Size == 0 && !overhang && !r.end.Unchained && len(l.closed)+len(l.sealed) > 0 {
 		return r.removeEmpty(base)
 	}
 	cut := info.Size
-	if torn && !suspect {
+	if torn && !overhang {
 		cut = x.Size
 	}
 	if err := r.settle(base, proven, min(x.Size, info.Size), cut, info.Size); err != nil {
@@ -51,7 +52,7 @@ func (r *recovery) adoptLast(base partition.Offset) error {
 		l.sealed = append(l.sealed, segment.AdoptSealed(l.files, l.dir, x, r.sumOf(base)))
 		return nil
 	}
-	l.open, l.overhang = segment.Adopt(l.files, l.dir, x), suspect
+	l.open, l.overhang = segment.Adopt(l.files, l.dir, x), overhang
 	return nil
 }
 
@@ -67,6 +68,11 @@ func (r *recovery) evidence(base partition.Offset, size int64) (prefix *segment.
 		}
 	}
 	ev.Synced = max(ev.Synced, r.ev.Mark.Offset)
+	for _, bad := range r.ev.Faults {
+		if bad.Base == base {
+			ev.Synced = max(ev.Synced, bad.To)
+		}
+	}
 	if r.ev.Mark.Base == base && r.ev.Mark.Offset > base {
 		proven = max(proven, min(r.ev.Mark.Position, size))
 	}
@@ -89,7 +95,10 @@ func (r *recovery) checkMark(x *segment.Index) error {
 	defer o.Abandon()
 	place, _, err := o.Reader().EndAt(m.Offset)
 	if err != nil {
-		return fault.Errorf(fault.Corrupt, "find the mark at offset %d: %w", m.Offset, err)
+		if fault.Is(err, fault.Invalid) {
+			err = fault.Errorf(fault.Corrupt, "%w", err)
+		}
+		return fault.Wrap(op("find the mark", m.Offset), err)
 	}
 	if place.Position != m.Position || place.Chain != m.Chain {
 		return fault.Errorf(fault.Corrupt, "the log contradicts its mark at offset %d: position %d and chain %#x, marked were %d and %#x",
