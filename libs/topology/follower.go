@@ -95,12 +95,11 @@ func (f *Follower) Run(ctx context.Context) error {
 			retry = retryFirst
 			err = f.follow(ctx)
 		}
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() == nil {
+			f.log.Warn("topology watch broken, listing anew", "err", err, "retry", retry)
+			f.sleep(ctx, retry)
+			retry = min(2*retry, retryLast)
 		}
-		f.log.Warn("topology watch broken, listing anew", "err", err, "retry", retry)
-		f.sleep(ctx, retry)
-		retry = min(2*retry, retryLast)
 	}
 	return nil
 }

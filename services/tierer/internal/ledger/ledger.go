@@ -61,7 +61,7 @@ func (l *Ledger) Table(id partition.ID) *manifest.Table {
 		return nil
 	}
 	l.mu.recent.MoveToFront(at)
-	return at.Value.(*entry).table //nolint:forcetypeassert // the list holds nothing else.
+	return at.Value.(*entry).table //nolint:forcetypeassert,errcheck // the list holds nothing else.
 }
 
 // Refresh asks the leader what is new and gives the table, which is at least as new as the moment of the call. Callers at the same time share
@@ -109,14 +109,14 @@ func (l *Ledger) entry(id partition.ID) *entry {
 	defer l.mu.Unlock()
 	if at, ok := l.mu.entries[id]; ok {
 		l.mu.recent.MoveToFront(at)
-		return at.Value.(*entry) //nolint:forcetypeassert // the list holds nothing else.
+		return at.Value.(*entry) //nolint:forcetypeassert,errcheck // the list holds nothing else.
 	}
 	e := &entry{id: id, refresh: make(chan struct{}, 1)}
 	l.mu.entries[id] = l.mu.recent.PushFront(e)
 	for len(l.mu.entries) > l.limit {
 		last := l.mu.recent.Back()
 		l.mu.recent.Remove(last)
-		delete(l.mu.entries, last.Value.(*entry).id) //nolint:forcetypeassert // the list holds nothing else.
+		delete(l.mu.entries, last.Value.(*entry).id) //nolint:forcetypeassert,errcheck // the list holds nothing else.
 	}
 	return e
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/fault/faultwire"
 	"github.com/seedqueue/sq/libs/manifest"
@@ -79,7 +80,8 @@ func (b *Broker) With(id partition.ID, do func(*Log)) {
 // WaitFor waits until a log is as a test wants it.
 func (b *Broker) WaitFor(id partition.ID, what string, is func(*Log) bool) {
 	b.t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := clock.Real().NewTimer(20 * time.Second)
+	defer timeout.Stop()
 	for {
 		b.mu.Lock()
 		changed, done := b.mu.changed, is(b.mu.logs[id])
@@ -89,7 +91,7 @@ func (b *Broker) WaitFor(id partition.ID, what string, is func(*Log) bool) {
 		}
 		select {
 		case <-changed:
-		case <-timeout:
+		case <-timeout.C():
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.t.Fatalf("not %s after 20 s: %d segments, tier end %d, exported %d", what, len(b.mu.logs[id].Segments), b.mu.logs[id].TierEnd, b.mu.logs[id].ExportedEnd)
@@ -177,7 +179,8 @@ func (b *Broker) harvest(ctx context.Context, request *frame.Request) error {
 		return err
 	}
 	most := int(in.MaxSegments())
-	timeout := time.After(time.Duration(in.WaitMillis()) * time.Millisecond)
+	timeout := clock.Real().NewTimer(time.Duration(in.WaitMillis()) * time.Millisecond)
+	defer timeout.Stop()
 	for {
 		b.mu.Lock()
 		var busy []*Log
@@ -196,7 +199,7 @@ func (b *Broker) harvest(ctx context.Context, request *frame.Request) error {
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-timeout:
+		case <-timeout.C():
 			return request.Reply(func(response wirecapnp.Response) error { return fillHarvest(response, nil, most) }, nil)
 		}
 	}
