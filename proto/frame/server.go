@@ -61,7 +61,7 @@ func (c ServerConfig) withDefaults() ServerConfig {
 type Server struct {
 	cfg   ServerConfig
 	stats serverStats
-	conns sync.WaitGroup
+	conns sync.WaitGroup // grows under mu, until stopping
 	mu    struct {
 		sync.Mutex
 		stopping  bool
@@ -121,23 +121,24 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer s.removeListener(listener)
 	stop := context.AfterFunc(ctx, func() { _ = closeListener(listener) })
 	defer stop()
-	err := s.accept(ctx, listener)
+	var own sync.WaitGroup
+	err := s.accept(ctx, listener, &own)
 	_ = closeListener(listener) // once more does no harm
-	s.conns.Wait()
+	own.Wait()
 	if ctx.Err() != nil || s.stopping() {
 		return nil
 	}
 	return err
 }
 
-func (s *Server) accept(ctx context.Context, listener net.Listener) error {
+func (s *Server) accept(ctx context.Context, listener net.Listener, own *sync.WaitGroup) error {
 	pause := time.Duration(0)
 	for {
 		conn, err := listener.Accept()
 		switch {
 		case err == nil:
 			pause = 0
-			s.start(ctx, conn)
+			s.start(ctx, conn, own)
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed) || s.stopping():
 			return fmt.Errorf("accept: %w", err)
 		default: // out of files, most likely
@@ -163,7 +164,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // start serves a connection on a goroutine of its own, if there is room for it.
-func (s *Server) start(ctx context.Context, conn net.Conn) {
+func (s *Server) start(ctx context.Context, conn net.Conn, own *sync.WaitGroup) {
 	c := s.admit(conn)
 	if c == nil {
 		s.stats.refused.Add(1)
@@ -171,11 +172,11 @@ func (s *Server) start(ctx context.Context, conn net.Conn) {
 		_ = conn.Close() // there is nothing to tell it
 		return
 	}
-	go func() {
+	own.Go(func() {
 		defer s.conns.Done()
 		defer s.forget(c)
 		c.serve(ctx)
-	}()
+	})
 }
 
 // ServeConn serves one connection, which it owns, until it ends. ctx as in Serve.
