@@ -100,3 +100,6 @@ func (s *Share) Release(n int) {
 	s.all.Release(n)
 	s.own.Release(n)
 }
+
+// InUse counts the slots that are taken.
+func (g *Gate) InUse() int { return len(g.slots) }

@@ -20,8 +20,8 @@ import (
 	"github.com/seedqueue/sq/services/gateway/internal/upstream"
 )
 
-// anonymous is the principal of every client as long as nobody is authenticated.
-const anonymous = "anonymous"
+// Anonymous is the principal of every client as long as nobody is authenticated.
+const Anonymous = "anonymous"
 
 // Creator creates topics for clients that name missing ones.
 type Creator interface {
@@ -50,11 +50,14 @@ type Server struct {
 	frame   *frame.Server
 	metrics *metrics
 	tracer  trace.Tracer
+	life    context.Context //nolint:containedctx // of the long polls: Drain ends it.
+	drain   context.CancelFunc
 }
 
 // New makes a Server and registers its metrics.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, tracer: cfg.Tracers.Tracer("github.com/seedqueue/sq/services/gateway/data")}
+	s.life, s.drain = context.WithCancel(context.Background())
 	l := cfg.Limits
 	s.frame = frame.NewServer(frame.ServerConfig{
 		Handler: s, Accept: s.accept, Closed: s.closed, Log: cfg.Log,
@@ -71,6 +74,9 @@ func New(cfg Config) *Server {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return s.frame.Serve(ctx, listener) //nolint:wrapcheck // frame says what was attempted.
 }
+
+// Drain ends the long polls that are waiting, and those that come: their clients go on at another gateway.
+func (s *Server) Drain() { s.drain() }
 
 // Shutdown says goAway, answers what is in flight and closes the connections, at the latest when ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -103,7 +109,7 @@ func (s *Server) Handle(ctx context.Context, req *frame.Request) {
 	c, ok := req.Session.Value().(*client)
 	if !ok { // the first request of the connection; its read loop makes one after the other
 		c = &client{server: s, caller: s.cfg.Cluster.Caller(upstream.Client{
-			ID: req.Session.Hello.ClientID, Principal: anonymous, Budget: s.cfg.Gate.Share(),
+			ID: req.Session.Hello.ClientID, Principal: Anonymous, Budget: s.cfg.Gate.Share(),
 		})}
 		req.Session.SetValue(c)
 	}

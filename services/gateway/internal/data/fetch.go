@@ -24,6 +24,12 @@ func (c *client) fetch(ctx context.Context, k *call) {
 		return
 	}
 	limits := c.server.cfg.Limits
+	if in.WaitMillis() > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.server.life, cancel)()
+	}
 	reply, _, err := c.caller.Fetch(ctx, upstream.Fetch{
 		Partition: partition.ID{Topic: topic, Index: partition.Index(in.Partition())},
 		Offset:    partition.Offset(in.Offset()),
@@ -31,6 +37,9 @@ func (c *client) fetch(ctx context.Context, k *call) {
 		MaxBytes:  min(in.MaxBytes(), limits.FetchBytes),
 		Wait:      min(time.Duration(in.WaitMillis())*time.Millisecond, limits.MaxWait),
 	})
+	if fault.Is(err, fault.Canceled) && c.server.life.Err() != nil {
+		err = fault.Errorf(fault.Unavailable, "fetch: the gateway is stopping")
+	}
 	if err != nil {
 		k.fail(err)
 		return
