@@ -148,7 +148,7 @@ func (c *Coordinator) join(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to stop.
 		}
 		if !errors.Is(err, topology.ErrUnavailable) {
 			return err //nolint:wrapcheck // says what was attempted.

@@ -141,8 +141,7 @@ func (c *Coordinator) serveGRPC(ctx context.Context) error {
 		c.parts.server.Stop()
 		<-drained
 	}
-	<-served
-	return nil
+	return fault.Wrap("serve gRPC", <-served)
 }
 
 func (c *Coordinator) health() http.Handler {

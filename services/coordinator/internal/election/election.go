@@ -110,11 +110,13 @@ func (e *Election) hold(ctx context.Context, won tenure, lead func(context.Conte
 	cancel()
 	own, byItself := errors.AsType[ledError](cause)
 	if !byItself {
-		<-led // ends because its context did: its error says nothing new
+		if err := <-led; err != nil { // because its context ended
+			e.cfg.Log.Debug("leading ended", "err", err)
+		}
 	}
 	e.resign(ctx, won)
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // it ended because it was told to.
 	}
 	e.cfg.Log.Warn("lost the election", "revision", won.term.Revision, "err", cause)
 	if byItself {
@@ -182,7 +184,7 @@ func (e *Election) verify(ctx context.Context, won tenure) error {
 	defer cancel()
 	kv, ok, _, err := e.cfg.Store.Get(callCtx, topology.CoordinatorKey)
 	if err != nil {
-		return nil //nolint:nilerr // nothing is known; the renewals decide.
+		return nil // nothing is known; the renewals decide
 	}
 	if !ok || kv.CreateRevision != won.term.Revision {
 		return errors.New("the key is another's")
