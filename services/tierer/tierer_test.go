@@ -268,6 +268,23 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
+// TestExportLag has manifests be refused: the lag grows, and ends with the export.
+func TestExportLag(t *testing.T) {
+	w := newWorld(t)
+	w.bucket.Set(flakybucket.Rule{Op: flakybucket.Put, Key: "/manifest/", Effect: flakybucket.Fail})
+	w.seal(id, 1, 5, 2, 100)
+	r := w.start("tierer")
+	w.eventually("behind", func() bool { return r.count(t, "sq_tierer_export_lag_seconds") > 0 })
+	w.broker.With(id, func(l *standin.Log) {
+		if l.ExportedEnd != 0 || l.TierEnd != l.End() {
+			t.Errorf("tier end %d, exported end %d", l.TierEnd, l.ExportedEnd)
+		}
+	})
+	w.bucket.Set()
+	w.exported(id)
+	w.eventually("no longer behind", func() bool { return r.count(t, "sq_tierer_export_lag_seconds") == 0 })
+}
+
 // TestUnfitStore has a store that ignores conditions: it must not be used.
 func TestUnfitStore(t *testing.T) {
 	w := newWorld(t)

@@ -58,6 +58,7 @@ type Exporter struct {
 	queue chan *request
 	last  uint64 // highest sequence known to be taken, once known is true; Run's own
 	known bool
+	lag   *Lag
 	mu    struct {
 		sync.Mutex
 
@@ -80,38 +81,36 @@ type request struct {
 
 // New makes an exporter.
 func New(cfg Config) *Exporter {
-	return &Exporter{cfg: cfg, queue: make(chan *request)}
+	e := &Exporter{cfg: cfg, queue: make(chan *request), lag: newLag(cfg.Clock)}
+	cfg.Metrics.watch(e.lag)
+	return e
 }
 
 // Export has a partition's table exported and its leader told, and returns when that is done.
 func (e *Exporter) Export(ctx context.Context, id partition.ID) error {
 	r := &request{id: id, done: make(chan error, 1)}
-	started := e.cfg.Clock.Now()
-	for _, step := range []func() error{
-		func() error {
-			select {
-			case e.queue <- r:
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		},
-		func() error {
-			select {
-			case err := <-r.done:
-				return err
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		},
-	} {
-		if err := step(); err != nil {
-			e.cfg.Metrics.failures.Inc()
-			return fault.Wrap("export tier table of "+id.String(), err)
-		}
+	e.lag.want(id)
+	if err := e.wait(ctx, r); err != nil {
+		e.cfg.Metrics.failures.Inc()
+		return fault.Wrap("export tier table of "+id.String(), err)
 	}
-	e.cfg.Metrics.seconds.Observe(e.cfg.Clock.Now().Sub(started).Seconds())
+	e.cfg.Metrics.seconds.Observe(e.lag.done(id).Seconds())
 	return nil
+}
+
+// wait hands a request to Run and waits for its end.
+func (e *Exporter) wait(ctx context.Context, r *request) error {
+	select {
+	case e.queue <- r:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Run serves Export until ctx ends, and then returns nil.
