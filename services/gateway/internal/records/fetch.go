@@ -95,22 +95,28 @@ func (r *reading) atEnd() bool {
 // run reads what is there, and waits where nothing is.
 func (r *reading) run(ctx context.Context) error {
 	clock := r.service.cfg.Clock
-	until := clock.Now().Add(r.wait)
+	started := clock.Now()
+	until := started.Add(r.wait)
 	for {
 		before := r.progress()
 		if err := r.pass(ctx); err != nil {
 			return err
 		}
-		left := until.Sub(clock.Now())
+		now := clock.Now()
+		some, more := len(r.records) > 0, !r.atEnd() && r.progress() > before
 		switch {
-		case len(r.records) > 0 || ctx.Err() != nil:
+		case ctx.Err() != nil || r.blocked || r.full():
 			return nil
-		case !r.atEnd() && left > -skipFor && r.progress() > before:
+		case some && more && now.Sub(started) < r.service.cfg.Limits.Slice:
+			continue // an answer of a broker ends where its segment does
+		case some:
+			return nil
+		case more && now.Sub(until) < skipFor:
 			continue // control records only, so far
-		case left <= 0:
+		case !now.Before(until):
 			return nil
 		}
-		if err := r.await(ctx, left); err != nil || len(r.records) > 0 {
+		if err := r.await(ctx, until.Sub(now)); err != nil || len(r.records) > 0 {
 			return err
 		}
 	}

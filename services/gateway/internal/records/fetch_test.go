@@ -312,3 +312,34 @@ func TestBadFetches(t *testing.T) {
 		t.Errorf("deleted: %v", err)
 	}
 }
+
+// A broker's answer may end early (where its segment does): a Fetch goes on until its limits.
+func TestShortAnswersAreJoined(t *testing.T) {
+	w := newWorld(t, 1)
+	w.Append(t, 0, "0", "1", "2", "3", "4")
+	w.Brokers[1].SetHook(func(_ context.Context, req *frame.Request) bool {
+		if req.Message.Which() != wirecapnp.Request_Which_fetch {
+			return false
+		}
+		in, _ := req.Message.Fetch()
+		body, next := w.Body(0, in.Offset()), in.Offset()
+		if size, err := batch.PeekSize(body); err == nil {
+			body, next = body[:size], next+1
+		}
+		_ = req.Reply(func(res wirecapnp.Response) error {
+			out, err := res.NewFetch()
+			out.SetHighWatermark(5)
+			out.SetNextOffset(next)
+			return err
+		}, frame.Bytes(body))
+		return true
+	})
+	res, err := w.services[0].Fetch(t.Context(), &datav1.FetchRequest{Topic: "orders", MaxRecords: 4})
+	if err != nil || fmt.Sprint(texts(res.GetRecords())) != "[0 1 2 3]" || res.GetEndReached() {
+		t.Fatalf("limited: %v, %v", res, err)
+	}
+	res, err = w.services[0].Fetch(t.Context(), &datav1.FetchRequest{Topic: "orders", Cursor: res.GetNextCursor()})
+	if err != nil || fmt.Sprint(texts(res.GetRecords())) != "[4]" || !res.GetEndReached() {
+		t.Errorf("the rest: %v, %v", res, err)
+	}
+}
