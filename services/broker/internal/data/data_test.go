@@ -384,6 +384,20 @@ func TestBadBatches(t *testing.T) {
 	}
 }
 
+// A call that makes its handler panic is answered and costs its connection; others go on.
+func TestPanic(t *testing.T) {
+	f := &fake{panics: true}
+	_, addr := serve(t, f)
+	bad, good := dial(t, addr, wirecapnp.Role_gateway), dial(t, addr, wirecapnp.Role_gateway)
+	calls := callsOf()
+	_, err := bad.Call(t.Context(), calls[wirecapnp.Request_Which_seal])
+	wantFault(t, err, fault.Internal)
+	<-bad.Done()
+	if _, err := good.Call(t.Context(), calls[wirecapnp.Request_Which_partitionState]); err != nil {
+		t.Errorf("the other connection: %v", err)
+	}
+}
+
 // What a tierer is told.
 func TestTierAnswers(t *testing.T) {
 	f := &fake{

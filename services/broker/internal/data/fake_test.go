@@ -37,7 +37,8 @@ var (
 
 // fake is a broker with one replica that notes what it is asked and answers what it is told to.
 type fake struct {
-	err error // of every call, if set
+	err    error // of every call, if set
+	panics bool  // Seal does
 
 	mu struct {
 		sync.Mutex
@@ -108,6 +109,9 @@ func (f *fake) ListOffset(_ context.Context, at replica.ListOffset) (replica.Lis
 }
 
 func (f *fake) Seal(context.Context) (replica.SealResult, error) {
+	if f.panics {
+		panic("asked to")
+	}
 	return replica.SealResult{SealedEnd: 10, HighWatermark: 20, Sealed: true}, f.note("seal")
 }
 
@@ -155,16 +159,22 @@ func (f *fake) CommitTier(_ context.Context, segments []sealed.Segment) (replica
 func (f *fake) Exported(_ context.Context, e replica.Exported) error { return f.note(e) }
 func (f *fake) Collected(_ context.Context, keys []string) error     { return f.note(keys) }
 
-// serve runs the data port over a fake until the test ends.
-func serve(t *testing.T, f *fake) (*data.Server, string) {
+func newServer(t testing.TB, f *fake, registry *prometheus.Registry) *data.Server {
 	t.Helper()
 	server, err := data.New(data.Config{
 		Replicas: f, ProducerIDs: f, Cluster: cluster, Node: 1, Software: "sq-broker/test", Clock: clock.Real(),
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Tracers: noop.NewTracerProvider(),
+		Log: slog.New(slog.DiscardHandler), Metrics: registry, Tracers: noop.NewTracerProvider(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server
+}
+
+// serve runs the data port over a fake until the test ends.
+func serve(t *testing.T, f *fake) (*data.Server, string) {
+	t.Helper()
+	server := newServer(t, f, prometheus.NewRegistry())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

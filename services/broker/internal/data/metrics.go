@@ -1,6 +1,7 @@
 package data
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,7 +36,7 @@ func (m *callMetrics) observe(took time.Duration, err error) {
 	}
 }
 
-func newMetrics(registry prometheus.Registerer, frames *frame.Server) (*metrics, error) {
+func newMetrics(registry prometheus.Registerer, frames *frame.Server, panics *atomic.Uint64) (*metrics, error) {
 	m := &metrics{}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "sq_broker_call_seconds", Help: "Time from a request's last byte to its answer, by call; long polls include their wait.",
@@ -63,7 +64,7 @@ func newMetrics(registry prometheus.Registerer, frames *frame.Server) (*metrics,
 		}, stat(func(s frame.ServerStats) uint64 { return s.OverBudget })),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "sq_broker_handler_panics_total", Help: "Requests that made their handler panic; each is a bug.",
-		}, stat(func(s frame.ServerStats) uint64 { return s.Panics })),
+		}, stat(func(s frame.ServerStats) uint64 { return s.Panics + panics.Load() })),
 	} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err //nolint:wrapcheck // New wraps it.

@@ -2,9 +2,12 @@ package data
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,6 +49,7 @@ type Server struct {
 	metrics *metrics
 	tracer  trace.Tracer
 	waiting sync.WaitGroup // calls on goroutines of their own
+	panics  atomic.Uint64  // of these
 }
 
 // New makes a Server. It serves nothing before Serve.
@@ -59,7 +63,7 @@ func New(cfg Config) (*Server, error) {
 		MaxConnections: cfg.Connections,
 		HelloTimeout:   cfg.HelloWait,
 	})
-	metrics, err := newMetrics(cfg.Metrics, s.frames)
+	metrics, err := newMetrics(cfg.Metrics, s.frames, &s.panics)
 	if err != nil {
 		return nil, fault.Wrap("register metrics", err)
 	}
@@ -115,6 +119,7 @@ func (s *Server) handle(ctx context.Context, req *frame.Request) {
 		return
 	}
 	s.waiting.Go(func() {
+		defer c.recovered(ctx)
 		if err := found.later(s, ctx, c); err != nil {
 			c.fail(err)
 		}
@@ -159,6 +164,19 @@ func (c *call) end(err error) {
 		}
 		c.span.End()
 	}
+}
+
+// recovered makes a panic cost its connection only, as frame does for what runs on the connection's goroutine.
+func (c *call) recovered(ctx context.Context) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	c.server.panics.Add(1)
+	c.server.cfg.Log.ErrorContext(ctx, "handler panicked", "remote", c.req.Session.RemoteAddr().String(),
+		"err", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	c.fail(fault.Errorf(fault.Internal, "request made the server fail")) // perhaps it was answered before
+	c.req.Session.Close(frame.Errorf(wirecapnp.ErrorKind_internal, "request made the server fail"))
 }
 
 // replica finds the partition that a call is about.
