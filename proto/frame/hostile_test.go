@@ -298,6 +298,21 @@ func TestWriteTimeout(t *testing.T) {
 	})
 }
 
+// Ten thousand requests at once, far beyond what may be in flight, are all answered.
+func TestTenThousandPipelined(t *testing.T) {
+	const n = 10_000
+	_, addr := serve(t, frame.ServerConfig{MaxInFlight: 100})
+	conn := dialRaw(t, addr).(*net.TCPConn)
+	defer conn.Close()
+	go func() {
+		_, _ = conn.Write(append(helloMessage(t), bytes.Repeat(publishMessage(t, 2), n)...)) // readResponses shows what was missing
+		_ = conn.CloseWrite()
+	}()
+	if got := len(readResponses(t, conn)); got != n+1 {
+		t.Errorf("%d answers, want %d", got, n+1)
+	}
+}
+
 // Connections that say nothing are bounded in number.
 func TestUnauthenticatedAreBounded(t *testing.T) {
 	server, addr := serve(t, frame.ServerConfig{MaxUnauthenticated: 2})
