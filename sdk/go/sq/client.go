@@ -16,6 +16,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seedqueue/sq/proto/frame"
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/sdk/go/internal/budget"
+	"github.com/seedqueue/sq/sdk/go/internal/gateway"
 )
 
 // tracerName is what spans of this package say they are from.
@@ -27,12 +30,12 @@ const softwareName = "sq-go/0.1.0"
 // Client talks to a cluster through its gateways. Make one a process and share it.
 type Client struct {
 	cfg    clientConfig
-	budget *budget
+	budget *budget.Budget
 	tracer trace.Tracer
 	log    *slog.Logger
 
 	// Publishing and fetching have a connection each, so that large answers do not hold up acks.
-	publish, fetch *link
+	publish, fetch *gateway.Link
 
 	done    chan struct{} // closed by Close
 	running sync.WaitGroup
@@ -40,7 +43,6 @@ type Client struct {
 		sync.Mutex
 		closed    bool
 		producers map[*Producer]struct{}
-		topics    map[topicName]*topicState
 	}
 }
 
@@ -71,7 +73,7 @@ func Open(ctx context.Context, addrs string, options ...Option) (*Client, error)
 	if cfg.backoffMin <= 0 || cfg.backoffMax < cfg.backoffMin {
 		return nil, invalidf("open client", "backoff from %s to %s", cfg.backoffMin, cfg.backoffMax)
 	}
-	c := &Client{cfg: cfg, budget: newBudget(cfg.budget), log: cfg.log, done: make(chan struct{})}
+	c := &Client{cfg: cfg, budget: budget.New(cfg.budget), log: cfg.log, done: make(chan struct{})}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -79,15 +81,29 @@ func Open(ctx context.Context, addrs string, options ...Option) (*Client, error)
 		cfg.tracers = otel.GetTracerProvider()
 	}
 	c.tracer = cfg.tracers.Tracer(tracerName)
-	pool := frame.NewPool()
-	c.publish, c.fetch = newLink(c, list, pool), newLink(c, list, pool)
+	link := c.linkConfig(list)
+	c.publish, c.fetch = gateway.NewLink(link), gateway.NewLink(link)
 	c.mu.producers = make(map[*Producer]struct{})
-	c.mu.topics = make(map[topicName]*topicState)
-	if _, err := c.publish.get(ctx); err != nil {
-		c.publish.close()
+	if _, err := c.publish.Get(ctx); err != nil {
+		c.publish.Close()
 		return nil, errorOf("open client", err)
 	}
 	return c, nil
+}
+
+func (c *Client) linkConfig(addrs []string) gateway.Config {
+	cfg := &c.cfg
+	software := softwareName
+	if cfg.software != "" {
+		software += " " + cfg.software
+	}
+	return gateway.Config{
+		Addrs: addrs, First: rand.IntN(len(addrs)), Dial: cfg.dial, TLS: cfg.tls, Pool: frame.NewPool(), Log: c.log, AnswerTimeout: requestTimeout,
+		Hello: frame.HelloParams{
+			Role: wirecapnp.Role_client, ClientID: cfg.clientID, Software: software,
+			Token: cfg.token, Zone: cfg.zone, ClusterID: cfg.clusterID,
+		},
+	}
 }
 
 func parseAddrs(addrs string) ([]string, error) {
@@ -118,10 +134,10 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	close(c.done)
 	for _, p := range producers {
-		p.stop()
+		p.box.Stop()
 	}
-	c.publish.close()
-	c.fetch.close()
+	c.publish.Close()
+	c.fetch.Close()
 	c.running.Wait()
 	return nil
 }
@@ -160,10 +176,10 @@ func (c *Client) whileOpen(ctx context.Context) (context.Context, context.Cancel
 }
 
 // retry makes a call that may be repeated, until it succeeds, fails for good, or ctx ends. try gets a context for one attempt.
-func (c *Client) retry(ctx context.Context, l *link, op string, try func(ctx context.Context, conn *frame.Client) error) error {
+func (c *Client) retry(ctx context.Context, l *gateway.Link, op string, try func(ctx context.Context, conn *frame.Client) error) error {
 	var last *Error
 	for attempt := 0; ; attempt++ {
-		conn, err := l.get(ctx)
+		conn, err := l.Get(ctx)
 		if err == nil {
 			attemptCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 			err = try(attemptCtx, conn)
@@ -171,7 +187,7 @@ func (c *Client) retry(ctx context.Context, l *link, op string, try func(ctx con
 			if err == nil {
 				return nil
 			}
-			l.judge(ctx, conn, err)
+			l.Judge(ctx, conn, err)
 		}
 		if errors.Is(err, ErrClosed) {
 			return &Error{Kind: KindCanceled, Op: op, Err: ErrClosed}

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seedqueue/sq/proto/batch"
-	"github.com/seedqueue/sq/proto/frame"
+	"github.com/seedqueue/sq/sdk/go/internal/fault"
 )
 
 // Errors to compare with by errors.Is. Each stands for a Kind.
@@ -35,7 +34,7 @@ var (
 	// ErrCorrupt: bytes are not what they should be. See CorruptError.
 	ErrCorrupt error = &kindError{KindCorrupt, "corrupt"}
 	// ErrClosed: the client or producer was closed.
-	ErrClosed = errors.New("closed")
+	ErrClosed = fault.ErrClosed
 )
 
 // kindError is what errors.Is compares a Kind with.
@@ -150,57 +149,27 @@ func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
 func (e *CorruptError) kind() Kind { return KindCorrupt }
 
-// errorOf makes an Error of whatever the layers below gave. It keeps no type of theirs in the chain.
+// errorOf makes an Error of whatever the layers below gave. It keeps no type of theirs.
 func errorOf(op string, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
-		if e.Op == "" {
-			again := *e
-			again.Op = op
-			return &again
+		if e.Op != "" {
+			return e
 		}
-		return e
+		again := *e
+		again.Op = op
+		return &again
 	}
-	if conn, ok := errors.AsType[*frame.ConnError](err); ok {
-		kind := KindUnavailable
-		if conn.Sent {
-			kind = KindOutcomeUnknown
-		}
-		if ended := KindOf(conn.Err); !conn.Sent && ended != KindInternal {
-			kind = ended
-		}
-		return &Error{Kind: kind, Op: op, Err: plain(conn.Err)}
-	}
-	if remote, ok := errors.AsType[*frame.RemoteError](err); ok {
-		text := remote.Text
-		if text == "" {
-			text = Kind(remote.Kind).String()
-		}
-		return &Error{Kind: Kind(remote.Kind), Op: op, Err: errors.New(text), RetryAfter: remote.RetryAfter, Offset: int64(min(remote.Offset, 1<<62))}
-	}
-	if format, ok := errors.AsType[*frame.FormatError](err); ok {
-		return &Error{Kind: Kind(format.Kind), Op: op, Err: plain(err)}
-	}
-	if large, ok := errors.AsType[*batch.TooLargeError](err); ok {
-		return &Error{Kind: KindTooLarge, Op: op, Err: large}
-	}
-	if errors.Is(err, ErrClosed) {
-		return &Error{Kind: KindCanceled, Op: op, Err: ErrClosed}
-	}
-	if errors.Is(err, frame.ErrOverBudget) {
-		return &Error{Kind: KindOverloaded, Op: op, Err: err}
-	}
-	if errors.Is(err, batch.ErrCorrupt) {
-		return &Error{Kind: KindInvalid, Op: op, Err: err}
-	}
-	return &Error{Kind: KindOf(err), Op: op, Err: err}
+	e := fault.Of(op, err)
+	return &Error{Kind: Kind(e.Kind), Op: e.Op, Err: e.Err, RetryAfter: e.RetryAfter, Offset: e.Offset}
 }
 
-// plain drops the types of the layer below, except for the ends of contexts, which callers compare with.
-func plain(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+// faultOf is the other way round, for the layers below that judge an error of ours; nil stays nil.
+func faultOf(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		return err
 	}
-	return errors.New(err.Error())
+	return &fault.Error{Kind: fault.Kind(e.Kind), Op: e.Op, Err: e.Err, RetryAfter: e.RetryAfter, Offset: e.Offset}
 }
 
 func invalidf(op, format string, args ...any) *Error {

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seedqueue/sq/proto/frame"
-	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/sdk/go/internal/gateway"
 )
 
 // chunk is one answer on its way from a fetcher to the loop, or an error.
@@ -100,8 +100,8 @@ func (f *fetcher) judge(ctx context.Context, e *Error) (k chunk, final bool) {
 	case e.Kind == KindOffsetOutOfRange && f.started:
 		return k, false // a new leader may not know yet how far the log was committed
 	case e.Kind == KindNotFound:
-		now, err := f.stream.client.lookUp(ctx, f.stream.name, false)
-		if err == nil && now.idHi == f.stream.topic.idHi && now.idLo == f.stream.topic.idLo {
+		now, err := f.stream.client.metadata(ctx, f.stream.name)
+		if err == nil && now.SameAs(f.stream.topic) {
 			return k, false // a gateway or broker that does not know it yet
 		}
 		if err == nil {
@@ -121,17 +121,17 @@ func (f *fetcher) fetch(ctx context.Context) (k chunk, err error) {
 	s := f.stream
 	size := min(fetchBytes, max(s.cfg.readAhead, 1))
 	if f.behind {
-		k.taken = max(size, s.topic.batchLimit())
-		if err := s.held.take(ctx, nil, k.taken); err != nil {
+		k.taken = max(size, s.topic.BatchLimit())
+		if err := s.held.Take(ctx, nil, k.taken); err != nil {
 			return chunk{}, err
 		}
 	}
 	defer func() {
 		if err != nil {
-			s.held.give(k.taken)
+			s.held.Give(k.taken)
 		}
 	}()
-	conn, err := s.client.fetch.get(ctx)
+	conn, err := s.client.fetch.Get(ctx)
 	if err != nil {
 		return k, err
 	}
@@ -140,9 +140,12 @@ func (f *fetcher) fetch(ctx context.Context) (k chunk, err error) {
 	defer cancel()
 	callCtx, span := s.client.tracer.Start(callCtx, "receive "+s.name, trace.WithSpanKind(trace.SpanKindConsumer))
 	defer span.End()
-	k.reply, err = conn.Call(callCtx, func(req wirecapnp.Request) error { return f.request(req, size, wait) })
+	request := gateway.Fetch{
+		Topic: s.topic, Partition: f.partition, Offset: f.offset, Epoch: f.epoch, MaxBytes: size, WaitMillis: wait.Milliseconds(),
+	}
+	got, err := request.Do(callCtx, conn)
 	if err != nil {
-		s.client.fetch.judge(ctx, conn, err)
+		s.client.fetch.Judge(ctx, conn, err)
 		span.SetStatus(codes.Error, err.Error())
 		return k, err
 	}
@@ -152,13 +155,14 @@ func (f *fetcher) fetch(ctx context.Context) (k chunk, err error) {
 			attribute.String("messaging.operation.type", "receive"),
 			attribute.String("messaging.destination.name", s.name),
 			attribute.Int("messaging.destination.partition.id", f.partition),
-			attribute.Int("messaging.message.body.size", len(k.reply.Body)),
+			attribute.Int("messaging.message.body.size", len(got.Reply.Body)),
 		)
 	}
-	actual := len(k.reply.Body)
-	s.held.adjust(actual - k.taken)
+	actual := len(got.Reply.Body)
+	s.held.Adjust(actual - k.taken)
 	k.taken = actual
-	return k, f.accept(&k)
+	f.accept(&k, got)
+	return k, nil
 }
 
 // wait gives how long the server may wait for a record.
@@ -172,44 +176,15 @@ func (f *fetcher) wait() time.Duration {
 	return min(max(time.Until(f.until), 0), longPoll)
 }
 
-func (f *fetcher) request(req wirecapnp.Request, size int, wait time.Duration) error {
-	fetch, err := req.NewFetch()
-	if err != nil {
-		return err
-	}
-	id, err := fetch.NewTopic()
-	if err != nil {
-		return err
-	}
-	id.SetHi(f.stream.topic.idHi)
-	id.SetLo(f.stream.topic.idLo)
-	fetch.SetPartition(uint32(f.partition))
-	fetch.SetOffset(uint64(f.offset))
-	fetch.SetEpoch(f.epoch)
-	fetch.SetMaxBytes(uint32(size))
-	fetch.SetWaitMillis(uint32(wait.Milliseconds()))
-	return nil
-}
-
-// accept takes an answer's words over. On an error the answer is released.
-func (f *fetcher) accept(k *chunk) error {
-	out, err := k.reply.Response.Fetch()
-	if err == nil && (int64(out.NextOffset()) < f.offset || int64(out.HighWatermark()) < 0) {
-		err = fmt.Errorf("next offset %d, asked for %d", out.NextOffset(), f.offset)
-	}
-	if err != nil {
-		k.reply.Release()
-		k.reply = nil
-		return unreadable(err)
-	}
-	k.from, k.next = f.offset, int64(out.NextOffset())
-	k.highWatermark, k.logStart, k.durability = int64(out.HighWatermark()), int64(out.LogStart()), Durability(out.Durability())
-	f.epoch = max(f.epoch, out.Epoch())
+// accept takes an answer over.
+func (f *fetcher) accept(k *chunk, got gateway.Fetched) {
+	k.reply, k.from, k.next = got.Reply, f.offset, got.Next
+	k.highWatermark, k.logStart, k.durability = got.HighWatermark, got.LogStart, Durability(got.Durability)
+	f.epoch = max(f.epoch, got.Epoch)
 	f.behind = k.next < k.highWatermark && k.next > f.offset // an answer without progress: better to wait for some
 	f.started, f.sliding = true, false
 	f.offset = k.next
 	if !f.until.IsZero() && len(k.reply.Body) == 0 && !f.behind && !time.Now().Before(f.until) {
 		k.last = true
 	}
-	return nil
 }

@@ -1,6 +1,10 @@
 package sq
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/seedqueue/sq/sdk/go/internal/fault"
+)
 
 // Kind says what went wrong in a way that a program can act on. The set is closed; the numbers are those of the wire.
 type Kind uint16
@@ -61,11 +65,5 @@ func (k Kind) String() string {
 // Retryable tells whether the same call may succeed later or elsewhere, with nothing done so far. A client has then tried until its
 // context ended.
 func (k Kind) Retryable() bool {
-	switch k {
-	case KindNotLeader, KindStaleEpoch, KindStaleRouting, KindOffsetTiered, KindOverloaded, KindUnavailable, KindDeadlineExceeded,
-		KindDiskFull, KindDiskPoisoned, KindOutOfOrder:
-		return true
-	default:
-		return false
-	}
+	return fault.Retryable(fault.Kind(k))
 }

@@ -24,8 +24,6 @@ const (
 	DefaultReadAhead = 16 << 20
 
 	requestTimeout = 30 * time.Second // of one attempt
-	answerGrace    = 5 * time.Second  // an answer later than this behind its deadline: the connection is given up
-	dialTimeout    = 5 * time.Second
 	backoffMin     = 20 * time.Millisecond
 	backoffMax     = 2 * time.Second
 	retryAfterMax  = 10 * time.Second // a server's hint counts up to this
@@ -33,5 +31,4 @@ const (
 	fetchBytes     = 1 << 20
 	placesAtOnce   = 32 // ListOffsets calls when a loop begins
 	internalTries  = 3  // a server's own failure is tried again so often
-	recordCost     = 64 // what a buffered record takes beside its bytes
 )

@@ -74,8 +74,7 @@ type Ack struct {
 type Result struct {
 	Ack
 
-	Err      error
-	answered bool
+	Err error
 }
 
 // Codec says how batches are compressed.

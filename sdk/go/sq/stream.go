@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/sdk/go/internal/budget"
+	"github.com/seedqueue/sq/sdk/go/internal/gateway"
 )
 
 // Batch is records of one partition that lie behind each other in the log, as ReadBatches gives them. It is valid until the next round of
@@ -104,12 +106,12 @@ func (c *Client) ReadBatches(ctx context.Context, topic string, options ...ReadO
 // stream is a loop that reads. A fetcher a partition runs ahead of it.
 type stream struct {
 	client  *Client
-	topic   *topicState
+	topic   *gateway.Topic
 	name    string
 	cfg     readConfig
-	held    *account // answers that the loop has not taken
-	scratch *account // what they inflate to
-	keep    bool     // records outlive the batch
+	held    *budget.Account // answers that the loop has not taken
+	scratch *budget.Account // what they inflate to
+	keep    bool            // records outlive the batch
 	chunks  chan chunk
 	done    <-chan struct{}
 	cause   func() error
@@ -133,7 +135,7 @@ func (c *Client) newStream(ctx context.Context, topic string, options []ReadOpti
 		return nil, invalidf(op, "read ahead %d bytes from %v", cfg.readAhead, cfg.from)
 	}
 	ctx, release := c.whileOpen(ctx)
-	state, err := c.lookUp(ctx, topic, false)
+	state, err := c.metadata(ctx, topic)
 	if err == nil {
 		err = cfg.check(state)
 	}
@@ -142,14 +144,14 @@ func (c *Client) newStream(ctx context.Context, topic string, options []ReadOpti
 		return nil, errorOf(op, err)
 	}
 	if len(cfg.partitions) == 0 {
-		for i := range state.partitions {
+		for i := range state.Partitions {
 			cfg.partitions = append(cfg.partitions, i)
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := &stream{
-		client: c, topic: state, name: topic, cfg: cfg, held: c.budget.account(cfg.readAhead, true),
-		scratch: c.budget.account(batch.MaxRawBytes, true), chunks: make(chan chunk, 4),
+		client: c, topic: state, name: topic, cfg: cfg, held: c.budget.Account(cfg.readAhead, true),
+		scratch: c.budget.Account(batch.MaxRawBytes, true), chunks: make(chan chunk, 4),
 		done: ctx.Done(), cause: func() error { return context.Cause(ctx) }, stops: make(map[int]context.CancelFunc),
 		cancel: func() { cancel(); release() },
 	}
@@ -160,10 +162,10 @@ func (c *Client) newStream(ctx context.Context, topic string, options []ReadOpti
 	return s, nil
 }
 
-func (cfg *readConfig) check(state *topicState) error {
+func (cfg *readConfig) check(state *gateway.Topic) error {
 	seen := make(map[int]bool)
 	for _, partition := range cfg.partitions {
-		if err := state.check(partition); err != nil {
+		if err := state.Check(partition); err != nil {
 			return err
 		}
 		if seen[partition] {
@@ -173,8 +175,8 @@ func (cfg *readConfig) check(state *topicState) error {
 	}
 	_, fromOffset := cfg.from.(Offset)
 	_, untilOffset := cfg.until.(Offset)
-	if (fromOffset || untilOffset) && len(cfg.partitions) != 1 && len(state.partitions) != 1 {
-		return invalidf("", "an offset is a place in one partition: name it, the topic has %d", len(state.partitions))
+	if (fromOffset || untilOffset) && len(cfg.partitions) != 1 && len(state.Partitions) != 1 {
+		return invalidf("", "an offset is a place in one partition: name it, the topic has %d", len(state.Partitions))
 	}
 	for _, at := range []Position{cfg.from, cfg.until} {
 		if offset, ok := at.(Offset); ok && offset < 0 {
@@ -213,7 +215,7 @@ func (s *stream) start(ctx context.Context) error {
 
 // place finds the offsets at which a partition's reading begins and ends.
 func (s *stream) place(ctx context.Context, partition int) (*fetcher, error) {
-	f := &fetcher{stream: s, partition: partition, end: -1, epoch: s.topic.partitions[partition].epoch, op: fmt.Sprintf("read %s/%d", s.name, partition)}
+	f := &fetcher{stream: s, partition: partition, end: -1, epoch: s.topic.Partitions[partition].Epoch, op: fmt.Sprintf("read %s/%d", s.name, partition)}
 	if offset, ok := s.cfg.until.(Offset); ok {
 		f.end = int64(offset)
 	}
@@ -226,7 +228,7 @@ func (s *stream) place(ctx context.Context, partition int) (*fetcher, error) {
 		f.offset = int64(offset)
 		return f, nil
 	}
-	info, err := s.client.ListOffsets(ctx, s.name, partition, s.cfg.from)
+	info, err := s.client.offsets(ctx, s.name, s.topic, partition, s.cfg.from)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +253,7 @@ func (s *stream) close() {
 	for len(s.chunks) > 0 {
 		s.release(<-s.chunks)
 	}
-	s.scratch.give(s.inflated)
+	s.scratch.Give(s.inflated)
 }
 
 // release gives back what a chunk holds.
@@ -259,7 +261,7 @@ func (s *stream) release(k chunk) {
 	if k.reply != nil {
 		k.reply.Release()
 	}
-	s.held.give(k.taken)
+	s.held.Give(k.taken)
 }
 
 // run gives batches to the loop until it is left or all partitions are at their end.
@@ -343,7 +345,7 @@ func (s *stream) decode(k *chunk, msg []byte, h batch.Header, from int64, yield 
 		msg = append([]byte(nil), msg...) // the answer's memory is used again
 	}
 	if h.Kind == batch.Packed && !s.keep && int(h.RawSize) > s.inflated {
-		s.scratch.adjust(int(h.RawSize) - s.inflated)
+		s.scratch.Adjust(int(h.RawSize) - s.inflated)
 		s.inflated = int(h.RawSize)
 	}
 	if err := s.reader.Reset(msg); err != nil {

@@ -51,7 +51,7 @@ type topic struct {
 
 // New starts a server on a free port of the loopback. Close it.
 func New() (*Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("start test server: %w", err)
 	}

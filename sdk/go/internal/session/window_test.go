@@ -269,3 +269,84 @@ func TestProgress(t *testing.T) {
 		}
 	}
 }
+
+// begin gives a window with n batches that are being sent.
+func begin(t *testing.T, n int) (*session.Window[int], []*session.Flight[int]) {
+	t.Helper()
+	w := &session.Window[int]{}
+	flights := make([]*session.Flight[int], n)
+	for i := range flights {
+		w.Add(i, 10)
+		flights[i] = w.Next()
+		w.Sent(flights[i])
+	}
+	return w, flights
+}
+
+// Repeats wait until nothing is outstanding, and go in order with the same sequences.
+func TestRepeatsWaitForTheOthers(t *testing.T) {
+	w, f := begin(t, 3)
+	w.Settle(f[1], session.Unknown)
+	if w.Next() != nil {
+		t.Fatal("a repeat while others are outstanding")
+	}
+	w.Settle(f[2], session.Gap)
+	w.Settle(f[0], session.Refused)
+	w.Add(3, 10)
+	for i, want := range []uint64{0, 10, 20, 30} {
+		next := w.Next()
+		if next == nil || next.Sequence != want {
+			t.Fatalf("repeat %d is %+v, not sequence %d", i, next, want)
+		}
+		w.Sent(next)
+	}
+	if w.Broken() {
+		t.Error("a gap behind a refused batch breaks the session")
+	}
+}
+
+// A batch that failed for good breaks the session at once: what is behind it cannot be stored under its sequence.
+func TestFailureBreaksTheSession(t *testing.T) {
+	w, f := begin(t, 4)
+	w.Settle(f[1], session.Failed)
+	if !w.Broken() || w.Room() || w.Next() != nil {
+		t.Fatal("the session goes on")
+	}
+	w.Settle(f[0], session.Stored)
+	w.Settle(f[2], session.Gap)
+	w.Settle(f[3], session.Unknown)
+	renumbered := 0
+	w.Restart(func(*session.Flight[int]) { renumbered++ })
+	if renumbered != 1 || f[2].Sequence != 0 {
+		t.Errorf("%d batches go on, the first with sequence %d", renumbered, f[2].Sequence)
+	}
+	if got := w.Pop(); got != f[0] || !got.Stored() {
+		t.Errorf("first: %+v", got)
+	}
+	if got := w.Pop(); got != f[1] || got.Stored() || got.Lost() {
+		t.Errorf("second: %+v", got)
+	}
+	if got := w.Pop(); got != nil {
+		t.Errorf("third left: %+v", got)
+	}
+	w.Sent(w.Next())
+	w.Settle(f[2], session.Stored)
+	if w.Pop() != f[2] || w.Pop() != f[3] || !f[3].Lost() {
+		t.Error("what may be stored is not lost")
+	}
+}
+
+// A batch that became smaller ends its session, and the new one has no gap.
+func TestAmend(t *testing.T) {
+	w, f := begin(t, 2)
+	w.Settle(f[0], session.Refused)
+	w.Settle(f[1], session.Gap)
+	w.Amend(f[0], 4)
+	if !w.Broken() {
+		t.Fatal("the session goes on")
+	}
+	w.Restart(func(*session.Flight[int]) {})
+	if f[0].Sequence != 0 || f[1].Sequence != 4 {
+		t.Errorf("sequences %d and %d", f[0].Sequence, f[1].Sequence)
+	}
+}

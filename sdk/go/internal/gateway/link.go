@@ -1,24 +1,40 @@
-package sq
+package gateway
 
 import (
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"log/slog"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/sdk/go/internal/fault"
 )
 
-// link is a connection to some gateway, made anew when it is lost, at the next address.
-type link struct {
-	client *Client
-	addrs  []string
-	pool   *frame.Pool
-	mu     struct {
+// dialTimeout bounds the attempt to connect to one address, Hello included.
+const dialTimeout = 5 * time.Second
+
+// Config is what a Link is made of.
+type Config struct {
+	Addrs []string
+	First int // the address to begin with: clients spread over the gateways
+	Dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	TLS   *tls.Config // nil = plain
+	Hello frame.HelloParams
+	Pool  *frame.Pool
+	Log   *slog.Logger
+	// AnswerTimeout is how long a gateway may send nothing inside an answer.
+	AnswerTimeout time.Duration
+}
+
+// Link is a connection to some gateway, made anew when it is lost, at the next address.
+type Link struct {
+	cfg Config
+	mu  struct {
 		sync.Mutex
 		current *frame.Client
 		olds    []*frame.Client // going away: calls in flight are still answered
@@ -28,19 +44,20 @@ type link struct {
 	}
 }
 
-func newLink(c *Client, addrs []string, pool *frame.Pool) *link {
-	l := &link{client: c, addrs: addrs, pool: pool}
-	l.mu.next = rand.IntN(len(addrs)) // clients spread over the gateways
+// NewLink makes a Link that connects when it is used. Close it.
+func NewLink(cfg Config) *Link {
+	l := &Link{cfg: cfg}
+	l.mu.next = cfg.First
 	return l
 }
 
-// get gives a connection that takes calls, dialling if need be: every address once. One dial goes on at a time; who else asks waits for it.
-func (l *link) get(ctx context.Context) (*frame.Client, error) {
+// Get gives a connection that takes calls, dialling if need be: every address once. One dial goes on at a time; who else asks waits for it.
+func (l *Link) Get(ctx context.Context) (*frame.Client, error) {
 	for {
 		l.mu.Lock()
 		if l.mu.closed {
 			l.mu.Unlock()
-			return nil, ErrClosed
+			return nil, fault.ErrClosed
 		}
 		if conn := l.usable(); conn != nil {
 			l.mu.Unlock()
@@ -62,7 +79,7 @@ func (l *link) get(ctx context.Context) (*frame.Client, error) {
 }
 
 // usable needs mu.
-func (l *link) usable() *frame.Client {
+func (l *Link) usable() *frame.Client {
 	conn := l.mu.current
 	if conn == nil {
 		return nil
@@ -77,12 +94,12 @@ func (l *link) usable() *frame.Client {
 }
 
 // dial tries every address once and tells those who wait. A definite refusal of a gateway is the answer of the cluster.
-func (l *link) dial(ctx context.Context) (*frame.Client, error) {
+func (l *Link) dial(ctx context.Context) (*frame.Client, error) {
 	var conn *frame.Client
 	var failed error
-	for range l.addrs {
+	for range l.cfg.Addrs {
 		l.mu.Lock()
-		addr := l.addrs[l.mu.next%len(l.addrs)]
+		addr := l.cfg.Addrs[l.mu.next%len(l.cfg.Addrs)]
 		l.mu.Unlock()
 		var err error
 		conn, err = l.connect(ctx, addr)
@@ -95,7 +112,7 @@ func (l *link) dial(ctx context.Context) (*frame.Client, error) {
 		l.mu.next++
 		l.mu.Unlock()
 		if remote := refusal(err); remote != nil {
-			failed = &Error{Kind: remote.Kind, Err: fmt.Errorf("connect to %s: %w", addr, remote.Err)}
+			failed = &fault.Error{Kind: remote.Kind, Err: fmt.Errorf("connect to %s: %w", addr, remote.Err)}
 			break
 		}
 		if ctx.Err() != nil {
@@ -108,7 +125,7 @@ func (l *link) dial(ctx context.Context) (*frame.Client, error) {
 	l.mu.dialing = nil
 	if conn != nil && l.mu.closed {
 		l.mu.olds = append(l.mu.olds, conn)
-		conn, failed = nil, ErrClosed
+		conn, failed = nil, fault.ErrClosed
 	}
 	if conn != nil {
 		l.mu.current = conn
@@ -116,22 +133,23 @@ func (l *link) dial(ctx context.Context) (*frame.Client, error) {
 	closed := l.mu.closed
 	l.mu.Unlock()
 	if closed {
-		l.close()
+		l.Close()
 	}
-	if failed != nil && ctx.Err() == nil && refusal(failed) == nil && !errors.Is(failed, ErrClosed) {
-		failed = &Error{Kind: KindUnavailable, Err: plain(failed)}
+	if failed != nil && ctx.Err() == nil && refusal(failed) == nil && !errors.Is(failed, fault.ErrClosed) {
+		failed = &fault.Error{Kind: wirecapnp.ErrorKind_unavailable, Err: fault.Plain(failed)}
 	}
 	return conn, failed
 }
 
 // refusal finds what a gateway has answered for good: another gateway would say the same.
-func refusal(err error) *Error {
+func refusal(err error) *fault.Error {
 	if _, lost := errors.AsType[*frame.ConnError](err); lost {
 		return nil
 	}
-	e := errorOf("", err)
+	e := fault.Of("", err)
 	switch e.Kind {
-	case KindUnauthenticated, KindDenied, KindUnsupportedVersion, KindWrongCluster, KindInvalid:
+	case wirecapnp.ErrorKind_unauthenticated, wirecapnp.ErrorKind_denied, wirecapnp.ErrorKind_unsupportedVersion,
+		wirecapnp.ErrorKind_wrongCluster, wirecapnp.ErrorKind_invalid:
 		return e
 	default:
 		return nil
@@ -139,7 +157,7 @@ func refusal(err error) *Error {
 }
 
 // reap closes old connections that have ended, which joins their goroutines.
-func (l *link) reap() {
+func (l *Link) reap() {
 	l.mu.Lock()
 	var ended, kept []*frame.Client
 	for _, old := range l.mu.olds {
@@ -157,30 +175,22 @@ func (l *link) reap() {
 }
 
 // connect dials one address and says Hello.
-func (l *link) connect(ctx context.Context, addr string) (*frame.Client, error) {
+func (l *Link) connect(ctx context.Context, addr string) (*frame.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	cfg := &l.client.cfg
-	raw, err := cfg.dial(ctx, "tcp", addr)
+	raw, err := l.cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.tls != nil {
-		raw, err = handshake(ctx, raw, addr, cfg.tls)
+	if l.cfg.TLS != nil {
+		raw, err = handshake(ctx, raw, addr, l.cfg.TLS)
 		if err != nil {
 			return nil, err
 		}
 	}
-	conn := frame.NewClient(raw, frame.ClientConfig{Pool: l.pool, BodyTimeout: requestTimeout})
-	software := softwareName
-	if cfg.software != "" {
-		software += " " + cfg.software
-	}
-	_, err = conn.Hello(ctx, frame.HelloParams{
-		Role: wirecapnp.Role_client, ClientID: cfg.clientID, Software: software,
-		Token: cfg.token, Zone: cfg.zone, ClusterID: cfg.clusterID,
-	})
-	if err != nil {
+	// The connection outlives the call that needs it first.
+	conn := frame.NewClient(raw, frame.ClientConfig{Pool: l.cfg.Pool, BodyTimeout: l.cfg.AnswerTimeout}) //nolint:contextcheck // as said
+	if _, err := conn.Hello(ctx, l.cfg.Hello); err != nil {
 		_ = conn.Close() // it is of no use
 		return nil, err
 	}
@@ -204,19 +214,19 @@ func handshake(ctx context.Context, raw net.Conn, addr string, config *tls.Confi
 	return secure, nil
 }
 
-// judge closes a connection that did not answer in time: it may be half open, and what waits on it would wait as long. A caller whose own
+// Judge closes a connection that did not answer in time: it may be half open, and what waits on it would wait as long. A caller whose own
 // context ended proves nothing.
-func (l *link) judge(caller context.Context, conn *frame.Client, err error) {
+func (l *Link) Judge(caller context.Context, conn *frame.Client, err error) {
 	lost, ok := errors.AsType[*frame.ConnError](err)
 	if !ok || !lost.Sent || !errors.Is(lost.Err, context.DeadlineExceeded) || caller.Err() != nil {
 		return
 	}
-	l.client.log.WarnContext(caller, "gateway does not answer, connection is given up", "addr", conn.RemoteAddr().String())
+	l.cfg.Log.WarnContext(caller, "gateway does not answer, connection is given up", "addr", conn.RemoteAddr().String())
 	_ = conn.Close() // all calls on it end
 }
 
-// close ends all connections.
-func (l *link) close() {
+// Close ends all connections.
+func (l *Link) Close() {
 	l.mu.Lock()
 	l.mu.closed = true
 	conns := l.mu.olds

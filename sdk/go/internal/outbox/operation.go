@@ -1,15 +1,19 @@
-package sq
+package outbox
 
 import (
 	"fmt"
 	"sync"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/sdk/go/internal/fault"
 )
 
-// operation is a call that waits for the answers of its records.
-type operation struct {
-	done chan struct{}     // closed when all have their answer
+// Operation is a call that waits for the answers of its records.
+type Operation struct {
+	// Done is closed when all have their answer.
+	Done chan struct{}
 	span trace.SpanContext // the caller's
 	mu   struct {
 		sync.Mutex
@@ -23,8 +27,16 @@ type operation struct {
 	}
 }
 
-func newOperation(n int, span trace.SpanContext) *operation {
-	op := &operation{done: make(chan struct{}), span: span}
+// Result is the fate of one record: Err nil = stored.
+type Result struct {
+	Answer
+
+	Err      error
+	answered bool
+}
+
+func newOperation(n int, span trace.SpanContext) *Operation {
+	op := &Operation{Done: make(chan struct{}), span: span}
 	op.mu.results, op.mu.open = make([]Result, n), n
 	for i := range op.mu.results {
 		op.mu.results[i].Offset = -1
@@ -33,12 +45,12 @@ func newOperation(n int, span trace.SpanContext) *operation {
 }
 
 // fail ends records with an error.
-func (op *operation) fail(first, count int, err error) {
+func (op *Operation) fail(first, count int, err error) {
 	op.settle(first, count, func(r *Result, _ int) { r.Err = err })
 }
 
 // settle ends records; set is called with the result of each and its place.
-func (op *operation) settle(first, count int, set func(r *Result, i int)) {
+func (op *Operation) settle(first, count int, set func(r *Result, i int)) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.mu.left {
@@ -50,12 +62,12 @@ func (op *operation) settle(first, count int, set func(r *Result, i int)) {
 		r.answered = true
 	}
 	if op.mu.open -= count; op.mu.open == 0 {
-		close(op.done)
+		close(op.Done)
 	}
 }
 
 // begin says that a part is about to be sent; false if it may not be.
-func (op *operation) begin() bool {
+func (op *Operation) begin() bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.mu.gone {
@@ -66,7 +78,7 @@ func (op *operation) begin() bool {
 }
 
 // end says that an attempt of a part has ended; perhaps: without an answer.
-func (op *operation) end(perhaps bool) {
+func (op *Operation) end(perhaps bool) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.mu.out--
@@ -74,35 +86,35 @@ func (op *operation) end(perhaps bool) {
 }
 
 // wanted tells whether the caller still waits.
-func (op *operation) wanted() bool {
+func (op *Operation) wanted() bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	return !op.mu.left
 }
 
 // note keeps why an attempt failed, for the error that the end of the context gives.
-func (op *operation) note(err error) {
+func (op *Operation) note(err error) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.mu.last = err
 }
 
-// giveUp ends what has no answer, since the caller's context has ended: certainly not stored if nothing is being sent and every attempt was
+// GiveUp ends what has no answer, since the caller's context has ended: certainly not stored if nothing is being sent and every attempt was
 // refused, else unknown. False if all have their answer.
-func (op *operation) giveUp(what string, cause error) bool {
+func (op *Operation) GiveUp(what string, cause error) bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.mu.open == 0 {
 		return false
 	}
-	err := &Error{Kind: KindOf(cause), Op: what, Err: cause}
+	err := fault.OfContext(what, cause)
 	if op.mu.last != nil {
 		err.Err = fmt.Errorf("%w; last attempt: %w", cause, op.mu.last)
 	}
 	if op.mu.out > 0 || op.mu.perhaps {
-		err.Kind = KindOutcomeUnknown
+		err.Kind = wirecapnp.ErrorKind_outcomeUnknown
 	}
-	op.mu.gone, op.mu.left = err.Kind != KindOutcomeUnknown, true
+	op.mu.gone, op.mu.left = err.Kind != wirecapnp.ErrorKind_outcomeUnknown, true
 	for i := range op.mu.results {
 		if r := &op.mu.results[i]; !r.answered {
 			r.Err = err
@@ -111,15 +123,10 @@ func (op *operation) giveUp(what string, cause error) bool {
 	return true
 }
 
-// leave hands the results to the caller, with the first error among them.
-func (op *operation) leave() ([]Result, error) {
+// Leave hands the results to the caller.
+func (op *Operation) Leave() []Result {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.mu.left = true
-	for i := range op.mu.results {
-		if err := op.mu.results[i].Err; err != nil {
-			return op.mu.results, err
-		}
-	}
-	return op.mu.results, nil
+	return op.mu.results
 }

@@ -1,4 +1,4 @@
-package sq
+package outbox
 
 import (
 	"context"
@@ -7,24 +7,30 @@ import (
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/sdk/go/internal/fault"
 	"github.com/seedqueue/sq/sdk/go/internal/session"
 )
 
 // refreshed asks for metadata, not for long: the lane has other work.
 func (l *lane) refreshed(ctx context.Context) (*plan, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	return l.producer.refresh(ctx)
+	topic, err := l.box.cfg.LookUp(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	return l.box.adopt(topic), nil
 }
 
 // gone finds out whether the topic is: a gateway may not know a new one yet.
-func (l *lane) gone(ctx context.Context, cause *Error) session.Outcome {
+func (l *lane) gone(ctx context.Context, cause *fault.Error) session.Outcome {
 	now, err := l.refreshed(ctx)
-	if KindOf(err) == KindNotFound {
-		l.producer.plan.CompareAndSwap(l.producer.plan.Load(), nil)
+	if fault.Of("", err).Kind == wirecapnp.ErrorKind_notFound {
+		l.box.plan.CompareAndSwap(l.box.plan.Load(), nil)
 		return session.Failed
 	}
-	if err == nil && (now.topic.idHi != l.topic.idHi || now.topic.idLo != l.topic.idLo) {
+	if err == nil && !now.topic.SameAs(l.topic) {
 		cause.Err = fmt.Errorf("topic was deleted and made anew: %w", cause.Err)
 		return session.Failed
 	}
@@ -34,7 +40,7 @@ func (l *lane) gone(ctx context.Context, cause *Error) session.Outcome {
 // reroute sends the records of a refused batch to where their keys belong now.
 func (l *lane) reroute(ctx context.Context, f *session.Flight[*parcel]) session.Outcome {
 	now, err := l.refreshed(ctx)
-	if err != nil || now.topic.mapVersion == f.Value.mapVersion || f.Value.mapVersion == 0 {
+	if err != nil || now.topic.MapVersion == f.Value.mapVersion || f.Value.mapVersion == 0 {
 		return session.Refused // the gateway does not know the new map yet, or it is not ours that is old
 	}
 	f.Value.moved = !f.Perhaps()
@@ -45,10 +51,10 @@ func (l *lane) reroute(ctx context.Context, f *session.Flight[*parcel]) session.
 func (l *lane) move(c *parcel) {
 	var reader batch.Reader
 	if err := reader.Reset(*c.message); err != nil {
-		l.answer(c, &Error{Kind: KindInternal, Op: l.op, Err: err})
+		l.answer(c, &fault.Error{Kind: wirecapnp.ErrorKind_internal, Op: l.op, Err: err})
 		return
 	}
-	p := l.producer
+	p := l.box
 	p.moved.Add(1)
 	plan := p.plan.Load()
 	var rec batch.Record
@@ -58,23 +64,23 @@ func (l *lane) move(c *parcel) {
 			reader.Record(int(e.at+j), &rec)
 			one := e
 			one.first, one.count = e.first+j, 1
-			err := error(&Error{Kind: KindNotFound, Op: l.op})
-			cost := costOf(&Record{Key: rec.Key, Value: rec.Value, Headers: rec.Headers})
+			err := error(&fault.Error{Kind: wirecapnp.ErrorKind_notFound, Op: l.op})
+			cost := costOf(&rec)
 			left -= cost
 			if plan != nil {
 				partition, mapVersion := p.choose(plan, rec.Key, int(e.partition))
-				if err = plan.topic.check(partition); err == nil {
+				if err = plan.topic.Check(partition); err == nil {
 					err = plan.lanes[partition].add(&rec, one, cost, mapVersion)
 					plan.lanes[partition].hurry()
 				}
 			}
 			if err != nil {
-				p.buffered.give(cost)
-				(&parcel{entries: []entry{one}}).failed(errorOf(l.op, err))
+				p.cfg.Account.Give(cost)
+				(&parcel{entries: []entry{one}}).failed(p.cfg.Deliver, fault.Of(l.op, err))
 			}
 		}
 	}
-	p.buffered.give(left) // of records that were taken out before
+	p.cfg.Account.Give(left) // of records that were taken out before
 	l.recycle(c)
 	l.complete(c.count)
 }
@@ -88,9 +94,9 @@ func (l *lane) finish(f *session.Flight[*parcel]) {
 	case f.Lost():
 		cause := error(c.last)
 		if c.last == nil {
-			cause = ErrClosed
+			cause = fault.ErrClosed
 		}
-		l.answer(c, &Error{Kind: KindOutcomeUnknown, Op: l.op, Err: cause})
+		l.answer(c, &fault.Error{Kind: wirecapnp.ErrorKind_outcomeUnknown, Op: l.op, Err: cause})
 	case c.moved:
 		if c.span != nil {
 			c.span.End()
@@ -102,7 +108,7 @@ func (l *lane) finish(f *session.Flight[*parcel]) {
 }
 
 // answer tells all who wait, and gives back what the parcel held.
-func (l *lane) answer(c *parcel, err *Error) {
+func (l *lane) answer(c *parcel, err *fault.Error) {
 	if c.span != nil {
 		if err != nil {
 			c.span.SetStatus(codes.Error, err.Error())
@@ -110,11 +116,11 @@ func (l *lane) answer(c *parcel, err *Error) {
 		c.span.End()
 	}
 	if err != nil {
-		c.failed(err)
+		c.failed(l.box.cfg.Deliver, err)
 	} else {
-		c.stored()
+		c.stored(l.box.cfg.Deliver)
 	}
-	l.producer.buffered.give(c.cost)
+	l.box.cfg.Account.Give(c.cost)
 	l.recycle(c)
 	l.complete(c.count)
 }
@@ -122,15 +128,15 @@ func (l *lane) answer(c *parcel, err *Error) {
 // recycle gives the parcel's buffers back, unless a connection may still read them.
 func (l *lane) recycle(c *parcel) {
 	if c.builder != nil {
-		l.producer.builders.Put(c.builder)
+		l.box.builders.Put(c.builder)
 		c.builder = nil
 	}
 	if c.message != nil && !c.held {
-		l.producer.messages.Put(c.message)
+		l.box.messages.Put(c.message)
 	}
 	c.message = nil
 	clear(c.entries) // callbacks and operations are not to be kept alive
 	entries := c.entries[:0]
-	l.producer.parcels.Put(&entries)
+	l.box.parcels.Put(&entries)
 	c.entries = nil
 }

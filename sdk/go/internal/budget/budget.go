@@ -1,14 +1,15 @@
-package sq
+package budget
 
 import (
 	"context"
-	"fmt"
 	"sync"
+
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/sdk/go/internal/fault"
 )
 
-// budget bounds the bytes that a client buffers. Each holder has an account, which has a limit of its own. Readers together may hold half
-// of it, so that a loop which sends what it reads never waits for itself.
-type budget struct {
+// Budget is bytes that accounts take and give back.
+type Budget struct {
 	mu struct {
 		sync.Mutex
 		total, used int
@@ -17,27 +18,28 @@ type budget struct {
 	}
 }
 
-// account is what one holder has of a budget. used is guarded by the budget's mu.
-type account struct {
-	budget  *budget
+// Account is what one holder has of a Budget.
+type Account struct {
+	budget  *Budget
 	limit   int
 	reading bool
-	used    int
+	used    int // guarded by the budget's mu
 }
 
-func newBudget(total int) *budget {
-	b := &budget{}
+// New makes a budget of total bytes.
+func New(total int) *Budget {
+	b := &Budget{}
 	b.mu.total = total
 	return b
 }
 
-// account opens an account with a limit.
-func (b *budget) account(limit int, reading bool) *account {
-	return &account{budget: b, limit: limit, reading: reading}
+// Account opens an account with a limit.
+func (b *Budget) Account(limit int, reading bool) *Account {
+	return &Account{budget: b, limit: limit, reading: reading}
 }
 
 // fits needs mu. A reader that holds nothing may always take: its loop must be able to go on.
-func (a *account) fits(n int) bool {
+func (a *Account) fits(n int) bool {
 	m := &a.budget.mu
 	if a.reading {
 		return a.used == 0 || a.used+n <= a.limit && m.reading+n <= m.total/2 && m.used+n <= m.total
@@ -46,7 +48,7 @@ func (a *account) fits(n int) bool {
 }
 
 // add needs mu.
-func (a *account) add(n int) {
+func (a *Account) add(n int) {
 	a.used += n
 	a.budget.mu.used += n
 	if a.reading {
@@ -54,14 +56,14 @@ func (a *account) add(n int) {
 	}
 }
 
-// take waits for room for n bytes until ctx or done ends; done ends it with ErrClosed.
-func (a *account) take(ctx context.Context, done <-chan struct{}, n int) error {
+// Take waits for room for n bytes until ctx or done ends; done ends it with fault.ErrClosed. tooLarge: there will never be room.
+func (a *Account) Take(ctx context.Context, done <-chan struct{}, n int) error {
 	for {
 		a.budget.mu.Lock()
 		if !a.reading && n > min(a.limit, a.budget.mu.total) {
 			limit := min(a.limit, a.budget.mu.total)
 			a.budget.mu.Unlock()
-			return &Error{Kind: KindTooLarge, Err: fmt.Errorf("%d bytes are more than the buffer of %d", n, limit)}
+			return fault.Errorf(wirecapnp.ErrorKind_tooLarge, "%d bytes are more than the buffer of %d", n, limit)
 		}
 		if a.fits(n) {
 			a.add(n)
@@ -76,15 +78,15 @@ func (a *account) take(ctx context.Context, done <-chan struct{}, n int) error {
 		select {
 		case <-freed:
 		case <-done:
-			return ErrClosed
+			return fault.ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// adjust takes n more bytes, or gives back if n is negative, without waiting: the bytes are there already.
-func (a *account) adjust(n int) {
+// Adjust takes n more bytes, or gives back if n is negative, without waiting: the bytes are there already.
+func (a *Account) Adjust(n int) {
 	if n == 0 {
 		return
 	}
@@ -92,7 +94,7 @@ func (a *account) adjust(n int) {
 	defer a.budget.mu.Unlock()
 	a.add(n)
 	if a.used < 0 {
-		panic("sq: more bytes given back than taken")
+		panic("budget: more bytes given back than taken")
 	}
 	if n < 0 && a.budget.mu.freed != nil {
 		close(a.budget.mu.freed)
@@ -100,11 +102,11 @@ func (a *account) adjust(n int) {
 	}
 }
 
-// give gives n bytes back.
-func (a *account) give(n int) { a.adjust(-n) }
+// Give gives n bytes back.
+func (a *Account) Give(n int) { a.Adjust(-n) }
 
-// inUse tells the bytes taken in all.
-func (b *budget) inUse() int {
+// Used tells the bytes taken in all.
+func (b *Budget) Used() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.used

@@ -1,4 +1,4 @@
-package sq
+package outbox
 
 import (
 	"context"
@@ -12,13 +12,14 @@ import (
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/sdk/go/internal/fault"
 	"github.com/seedqueue/sq/sdk/go/internal/session"
 )
 
 // answer is what became of an attempt.
 type answer struct {
 	flight *session.Flight[*parcel]
-	ack    Ack
+	ack    Answer
 	epoch  uint64
 	held   bool // the connection may still read the message
 	err    error
@@ -26,14 +27,14 @@ type answer struct {
 
 // run sends what the lane gets until ctx ends.
 func (l *lane) run(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
+	timer := l.box.cfg.Timer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		wait := l.advance(ctx)
 		if wait.IsZero() {
 			timer.Reset(time.Hour)
 		} else {
-			timer.Reset(time.Until(wait))
+			timer.Reset(wait.Sub(l.box.cfg.Now()))
 		}
 		select {
 		case <-l.wake:
@@ -60,7 +61,7 @@ func (l *lane) advance(ctx context.Context) time.Time {
 		}
 	}
 	for {
-		now := time.Now()
+		now := l.box.cfg.Now()
 		wait := l.expire(now)
 		if l.window.Broken() && l.window.Out() == 0 {
 			l.restart()
@@ -109,8 +110,8 @@ func (l *lane) expire(now time.Time) (next time.Time) {
 	return next
 }
 
-func (l *lane) timedOut(c *parcel) *Error {
-	err := &Error{Kind: KindDeadlineExceeded, Op: l.op, Err: context.DeadlineExceeded}
+func (l *lane) timedOut(c *parcel) *fault.Error {
+	err := &fault.Error{Kind: wirecapnp.ErrorKind_deadlineExceeded, Op: l.op, Err: context.DeadlineExceeded}
 	if c.last != nil {
 		err.Err = fmt.Errorf("%w; last attempt: %w", context.DeadlineExceeded, c.last)
 	}
@@ -120,7 +121,7 @@ func (l *lane) timedOut(c *parcel) *Error {
 // admit builds a parcel and puts it into the window; false if it has ended instead.
 func (l *lane) admit(ctx context.Context, c *parcel) bool {
 	if err := l.build(c); err != nil {
-		l.answer(c, errorOf(l.op, err))
+		l.answer(c, fault.Of(l.op, err))
 		return false
 	}
 	l.begin(ctx, c)
@@ -130,13 +131,13 @@ func (l *lane) admit(ctx context.Context, c *parcel) bool {
 
 // build makes the message. The session's words are set when it is sent.
 func (l *lane) build(c *parcel) error {
-	message, _ := l.producer.messages.Get().(*[]byte)
+	message, _ := l.box.messages.Get().(*[]byte)
 	var err error
-	*message, err = c.builder.Build((*message)[:0], batch.BuildOptions{MapVersion: c.mapVersion, Codec: l.producer.cfg.codec})
+	*message, err = c.builder.Build((*message)[:0], batch.BuildOptions{MapVersion: c.mapVersion, Codec: l.box.cfg.Codec})
 	if err != nil {
 		return err
 	}
-	l.producer.builders.Put(c.builder)
+	l.box.builders.Put(c.builder)
 	c.builder, c.message = nil, message
 	return nil
 }
@@ -144,12 +145,12 @@ func (l *lane) build(c *parcel) error {
 // begin opens the span of a parcel, below that of its first caller.
 func (l *lane) begin(ctx context.Context, c *parcel) {
 	ctx = trace.ContextWithSpanContext(ctx, c.caller())
-	_, c.span = l.producer.client.tracer.Start(ctx, "send "+l.producer.topic, trace.WithSpanKind(trace.SpanKindProducer))
+	_, c.span = l.box.cfg.Tracer.Start(ctx, "send "+l.box.cfg.Topic, trace.WithSpanKind(trace.SpanKindProducer))
 	if c.span.IsRecording() {
 		c.span.SetAttributes(
 			attribute.String("messaging.system", "sq"),
 			attribute.String("messaging.operation.type", "send"),
-			attribute.String("messaging.destination.name", l.producer.topic),
+			attribute.String("messaging.destination.name", l.box.cfg.Topic),
 			attribute.Int("messaging.destination.partition.id", l.partition),
 			attribute.Int("messaging.batch.message_count", c.count),
 			attribute.Int("messaging.message.body.size", len(*c.message)),
@@ -167,14 +168,14 @@ func (l *lane) restart() {
 func (l *lane) transmit(ctx context.Context, f *session.Flight[*parcel]) {
 	c := f.Value
 	if l.pid == 0 {
-		id, err := l.producer.producerID(ctx, l.fresh)
+		id, err := l.box.producerID(ctx, l.fresh)
 		if err != nil {
 			l.notSent(ctx, f, err)
 			return
 		}
 		l.pid, l.fresh = id, false
 	}
-	conn, err := l.producer.client.publish.get(ctx)
+	conn, err := l.box.cfg.Link.Get(ctx)
 	if err != nil {
 		l.notSent(ctx, f, err)
 		return
@@ -186,7 +187,7 @@ func (l *lane) transmit(ctx context.Context, f *session.Flight[*parcel]) {
 		l.withdraw(f)
 		return
 	}
-	deadline := time.Now().Add(requestTimeout)
+	deadline := l.box.cfg.Now().Add(requestTimeout)
 	if at := c.deadline(); !at.IsZero() && at.Before(deadline) {
 		deadline = at
 	}
@@ -199,18 +200,18 @@ func (l *lane) transmit(ctx context.Context, f *session.Flight[*parcel]) {
 		return
 	}
 	l.window.Sent(f)
-	l.producer.running.Go(func() { l.await(ctx, f, conn, pending, deadline.Add(answerGrace)) })
+	l.box.running.Go(func() { l.await(ctx, f, conn, pending, deadline.Add(answerGrace)) })
 }
 
 // withdraw takes the records of callers who have gone out of a batch that is certainly not stored.
 func (l *lane) withdraw(f *session.Flight[*parcel]) {
 	c := f.Value
-	c.builder, _ = l.producer.builders.Get().(*batch.Builder)
+	c.builder, _ = l.box.builders.Get().(*batch.Builder)
 	c.builder.Limit = batch.MaxBytes
 	before := c.count
 	left, err := c.repack(l.build)
 	if err != nil || left == 0 {
-		c.last = &Error{Kind: KindCanceled, Op: l.op, Err: errors.Join(context.Canceled, err)}
+		c.last = &fault.Error{Kind: wirecapnp.ErrorKind_canceled, Op: l.op, Err: errors.Join(context.Canceled, err)}
 		l.window.Drop(f)
 		return
 	}
@@ -228,20 +229,20 @@ func (l *lane) request(req wirecapnp.Request) error {
 	if err != nil {
 		return err
 	}
-	id.SetHi(l.topic.idHi)
-	id.SetLo(l.topic.idLo)
+	id.SetHi(l.topic.IDHi)
+	id.SetLo(l.topic.IDLo)
 	publish.SetPartition(uint32(l.partition))
 	publish.SetEpoch(l.epoch)
-	publish.SetAckNone(l.producer.cfg.ackNone)
-	return nil
+	publish.SetAckNone(l.box.cfg.AckNone)
+	return l.topic.Write(publish.NewTopic())
 }
 
 // notSent settles an attempt that never left. A call before it whose own outcome is unknown stored nothing of it.
 func (l *lane) notSent(ctx context.Context, f *session.Flight[*parcel], err error) {
 	l.window.Sent(f)
-	e := errorOf(l.op, err)
-	if e.Kind == KindOutcomeUnknown || e.Kind == KindInternal {
-		e = &Error{Kind: KindUnavailable, Op: l.op, Err: plain(err)}
+	e := fault.Of(l.op, err)
+	if e.Kind == wirecapnp.ErrorKind_outcomeUnknown || e.Kind == wirecapnp.ErrorKind_internal {
+		e = &fault.Error{Kind: wirecapnp.ErrorKind_unavailable, Op: l.op, Err: fault.Plain(err)}
 	}
 	l.settle(ctx, answer{flight: f, err: e}, false)
 }
@@ -253,7 +254,7 @@ func (l *lane) await(ctx context.Context, f *session.Flight[*parcel], conn *fram
 	a := answer{flight: f}
 	reply, err := pending.Wait(waitCtx)
 	if err != nil {
-		l.producer.client.publish.judge(ctx, conn, err)
+		l.box.cfg.Link.Judge(ctx, conn, err)
 		a.err = err
 		select {
 		case <-pending.Done():
@@ -266,12 +267,12 @@ func (l *lane) await(ctx context.Context, f *session.Flight[*parcel], conn *fram
 	defer reply.Release()
 	out, err := reply.Response.Publish()
 	if err != nil {
-		a.err = &Error{Kind: KindOutcomeUnknown, Err: unreadable(err)}
+		a.err = &fault.Error{Kind: wirecapnp.ErrorKind_outcomeUnknown, Err: fault.Unreadable(err)}
 		l.answers <- a
 		return
 	}
 	a.epoch = out.Epoch()
-	a.ack = Ack{Partition: l.partition, Offset: -1, Duplicate: out.Duplicate(), Durability: Durability(out.Durability()), AppendTime: batch.Time(out.AppendTime())}
+	a.ack = Answer{Partition: l.partition, Offset: -1, Duplicate: out.Duplicate(), Durability: out.Durability(), AppendTime: out.AppendTime()}
 	if out.OffsetKnown() {
 		a.ack.Offset = int64(out.BaseOffset())
 	}
@@ -293,9 +294,9 @@ func (l *lane) settle(ctx context.Context, a answer, begun bool) {
 		l.window.Settle(f, session.Stored)
 		return
 	}
-	err := errorOf(l.op, a.err)
-	if errors.Is(a.err, ErrClosed) {
-		err = &Error{Kind: KindUnavailable, Op: l.op, Err: ErrClosed}
+	err := fault.Of(l.op, a.err)
+	if errors.Is(a.err, fault.ErrClosed) {
+		err = &fault.Error{Kind: wirecapnp.ErrorKind_unavailable, Op: l.op, Err: fault.ErrClosed}
 	}
 	c.note(err)
 	outcome := l.judge(ctx, f, err)
@@ -303,36 +304,36 @@ func (l *lane) settle(ctx context.Context, a answer, begun bool) {
 	if begun {
 		c.end(outcome == session.Unknown)
 	}
-	if outcome == session.Unknown && err.Kind == KindInternal && c.internals >= internalTries {
+	if outcome == session.Unknown && err.Kind == wirecapnp.ErrorKind_internal && c.internals >= internalTries {
 		l.window.Drop(f)
 	}
 	if outcome != session.Failed {
-		l.retryAt = time.Now().Add(l.producer.client.backoff(l.failures, err.RetryAfter))
+		l.retryAt = l.box.cfg.Now().Add(l.box.cfg.Backoff(l.failures, err.RetryAfter))
 		l.failures++
 	}
-	l.producer.client.log.DebugContext(ctx, "publish is not stored yet", "topic", l.producer.topic, "partition", l.partition, "attempt", f.Attempts, "err", err)
+	l.box.cfg.Log.DebugContext(ctx, "publish is not stored yet", "topic", l.box.cfg.Topic, "partition", l.partition, "attempt", f.Attempts, "err", err)
 }
 
 // judge says what an error means for the batch.
-func (l *lane) judge(ctx context.Context, f *session.Flight[*parcel], err *Error) session.Outcome {
+func (l *lane) judge(ctx context.Context, f *session.Flight[*parcel], err *fault.Error) session.Outcome {
 	switch {
-	case err.Kind == KindOutcomeUnknown:
+	case err.Kind == wirecapnp.ErrorKind_outcomeUnknown:
 		return session.Unknown
-	case err.Kind == KindInternal:
+	case err.Kind == wirecapnp.ErrorKind_internal:
 		f.Value.internals++
 		return session.Unknown
-	case err.Kind == KindOutOfOrder:
+	case err.Kind == wirecapnp.ErrorKind_outOfOrder:
 		return session.Gap
-	case err.Kind == KindUnknownProducer:
+	case err.Kind == wirecapnp.ErrorKind_unknownProducer:
 		return session.Forgotten
-	case err.Kind == KindNotFound:
+	case err.Kind == wirecapnp.ErrorKind_notFound:
 		return l.gone(ctx, err)
-	case err.Kind == KindStaleRouting:
+	case err.Kind == wirecapnp.ErrorKind_staleRouting:
 		return l.reroute(ctx, f)
-	case err.Kind == KindNotLeader && l.failures == 1:
+	case err.Kind == wirecapnp.ErrorKind_notLeader && l.failures == 1:
 		_, _ = l.refreshed(ctx) // for those who choose a partition; the gateway finds the leader by itself
 		return session.Refused
-	case err.Kind.Retryable(), err.Kind == KindCanceled:
+	case fault.Retryable(err.Kind), err.Kind == wirecapnp.ErrorKind_canceled:
 		return session.Refused
 	default:
 		return session.Failed

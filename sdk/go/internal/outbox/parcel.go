@@ -1,4 +1,4 @@
-package sq
+package outbox
 
 import (
 	"fmt"
@@ -7,14 +7,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/sdk/go/internal/fault"
 )
 
 // entry is who waits for records of a parcel: a part of an operation, or one record with a callback.
 //
 // There is one for every record of Go, so it is kept small.
 type entry struct {
-	op        *operation
-	call      func(Ack, error)
+	op        *Operation
+	call      any   // what Config.Deliver gets; nil = nobody asks
 	deadline  int64 // nanoseconds since 1970, 0 = none
 	first     int32 // place of the first record in the operation
 	at        int32 // place of the first record in the parcel
@@ -35,12 +36,12 @@ type parcel struct {
 	endless    bool  // an entry has no deadline
 	latest     int64 // of the deadlines
 
-	message   *[]byte // nil until built
-	held      bool    // a connection may still read the message: it must not be reused
-	ack       Ack     // of the first record
-	last      *Error  // why the last attempt failed
-	internals int     // attempts that failed inside the server
-	moved     bool    // its records went to other lanes
+	message   *[]byte      // nil until built
+	held      bool         // a connection may still read the message: it must not be reused
+	ack       Answer       // of the first record
+	last      *fault.Error // why the last attempt failed
+	internals int          // attempts that failed inside the server
+	moved     bool         // its records went to other lanes
 	span      trace.Span
 }
 
@@ -151,7 +152,7 @@ func (c *parcel) caller() trace.SpanContext {
 }
 
 // note tells the callers who wait why an attempt failed.
-func (c *parcel) note(err *Error) {
+func (c *parcel) note(err *fault.Error) {
 	c.last = err
 	for i := range c.entries {
 		if op := c.entries[i].op; op != nil {
@@ -161,20 +162,20 @@ func (c *parcel) note(err *Error) {
 }
 
 // stored answers all who wait.
-func (c *parcel) stored() {
+func (c *parcel) stored(deliver func(call any, a Answer, err error)) {
 	for i := range c.entries {
 		e := &c.entries[i]
 		if e.op != nil {
-			e.op.settle(int(e.first), int(e.count), func(r *Result, j int) { r.Ack = c.ackOf(int(e.at) + j) })
+			e.op.settle(int(e.first), int(e.count), func(r *Result, j int) { r.Answer = c.ackOf(int(e.at) + j) })
 			continue
 		}
 		if e.call != nil {
-			e.call(c.ackOf(int(e.at)), nil)
+			deliver(e.call, c.ackOf(int(e.at)), nil)
 		}
 	}
 }
 
-func (c *parcel) ackOf(i int) Ack {
+func (c *parcel) ackOf(i int) Answer {
 	ack := c.ack
 	if ack.Offset >= 0 {
 		ack.Offset += int64(i)
@@ -183,7 +184,7 @@ func (c *parcel) ackOf(i int) Ack {
 }
 
 // failed answers all who wait with an error.
-func (c *parcel) failed(err error) {
+func (c *parcel) failed(deliver func(call any, a Answer, err error), err error) {
 	for i := range c.entries {
 		e := &c.entries[i]
 		if e.op != nil {
@@ -191,7 +192,7 @@ func (c *parcel) failed(err error) {
 			continue
 		}
 		if e.call != nil {
-			e.call(Ack{Offset: -1}, err)
+			deliver(e.call, Answer{Offset: -1}, err)
 		}
 	}
 }

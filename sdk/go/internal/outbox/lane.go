@@ -1,4 +1,4 @@
-package sq
+package outbox
 
 import (
 	"context"
@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/sdk/go/internal/fault"
+	"github.com/seedqueue/sq/sdk/go/internal/gateway"
 	"github.com/seedqueue/sq/sdk/go/internal/session"
 )
 
 // lane is the way of a producer's records to one partition. Callers add records; run, on its own goroutine, sends them.
 type lane struct {
-	producer  *Producer
-	topic     *topicState // who the topic is; its metadata may be old
+	box       *Outbox
+	topic     *gateway.Topic // who the topic is; its metadata may be old
 	partition int
 	op        string // "publish to orders/3"
 	starting  sync.Once
@@ -39,10 +42,10 @@ type lane struct {
 	retryAt  time.Time
 }
 
-func newLane(p *Producer, topic *topicState, partition int) *lane {
+func newLane(p *Outbox, topic *gateway.Topic, partition int) *lane {
 	return &lane{
-		producer: p, topic: topic, partition: partition, op: fmt.Sprintf("publish to %s/%d", p.topic, partition),
-		wake: make(chan struct{}, 1), answers: make(chan answer, session.Max), epoch: topic.partitions[partition].epoch,
+		box: p, topic: topic, partition: partition, op: fmt.Sprintf("publish to %s/%d", p.cfg.Topic, partition),
+		wake: make(chan struct{}, 1), answers: make(chan answer, session.Max), epoch: topic.Partitions[partition].Epoch,
 	}
 }
 
@@ -57,10 +60,10 @@ func (l *lane) signal() {
 func (l *lane) add(rec *batch.Record, e entry, cost int, mapVersion uint32) error {
 	err := l.put(rec, e, cost, mapVersion)
 	if err != nil {
-		return errorOf(l.op, err)
+		return fault.Of(l.op, err)
 	}
 	l.starting.Do(func() {
-		if !l.producer.start(l) {
+		if !l.box.start(l) {
 			l.abort()
 		}
 	})
@@ -71,7 +74,7 @@ func (l *lane) put(rec *batch.Record, e entry, cost int, mapVersion uint32) erro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.closed {
-		return ErrClosed
+		return fault.ErrClosed
 	}
 	for {
 		if open := l.mu.open; open != nil && mapVersion != 0 && open.mapVersion != 0 && mapVersion != open.mapVersion {
@@ -90,7 +93,7 @@ func (l *lane) put(rec *batch.Record, e entry, cost int, mapVersion uint32) erro
 		if err != nil {
 			if open.count == 0 {
 				l.mu.open = nil
-				l.producer.builders.Put(open.builder)
+				l.box.builders.Put(open.builder)
 			}
 			return err
 		}
@@ -101,27 +104,19 @@ func (l *lane) put(rec *batch.Record, e entry, cost int, mapVersion uint32) erro
 }
 
 func (l *lane) newParcel() *parcel {
-	p := l.producer
+	p := l.box
 	builder, _ := p.builders.Get().(*batch.Builder)
 	builder.Reset()
-	builder.Limit = min(p.cfg.batchBytes, l.topic.batchLimit())
+	builder.Limit = min(p.cfg.BatchBytes, l.topic.BatchLimit())
 	entries, _ := p.parcels.Get().(*[]entry)
-	return &parcel{builder: builder, entries: *entries, opened: time.Now()}
-}
-
-// batchLimit gives the largest batch that the topic takes.
-func (t *topicState) batchLimit() int {
-	if t.batchBytesMax <= 0 || t.batchBytesMax > batch.MaxBytes {
-		return batch.DefaultMaxBytes
-	}
-	return t.batchBytesMax
+	return &parcel{builder: builder, entries: *entries, opened: p.cfg.Now()}
 }
 
 // seal closes the open parcel. It needs mu.
 func (l *lane) seal() {
 	l.mu.sealed = append(l.mu.sealed, l.mu.open)
 	l.mu.open = nil
-	l.producer.unstick(l.partition)
+	l.box.unstick(l.partition)
 	l.signal()
 }
 
@@ -144,7 +139,7 @@ func (l *lane) take(now time.Time) (next *parcel, wait time.Time) {
 		if open == nil {
 			return nil, time.Time{}
 		}
-		if ripe := open.opened.Add(l.producer.cfg.linger); !open.urgent && now.Before(ripe) {
+		if ripe := open.opened.Add(l.box.cfg.Linger); !open.urgent && now.Before(ripe) {
 			return nil, ripe
 		}
 		l.seal()
@@ -233,7 +228,7 @@ func (l *lane) abort() {
 	l.mu.sealed, l.mu.open = nil, nil
 	l.mu.Unlock()
 	l.window.Waiting(func(f *session.Flight[*parcel]) {
-		f.Value.last = &Error{Kind: KindCanceled, Op: l.op, Err: ErrClosed}
+		f.Value.last = &fault.Error{Kind: wirecapnp.ErrorKind_canceled, Op: l.op, Err: fault.ErrClosed}
 		l.window.Drop(f)
 	})
 	l.window.Restart(func(*session.Flight[*parcel]) {})
@@ -241,6 +236,6 @@ func (l *lane) abort() {
 		l.finish(f)
 	}
 	for _, c := range rest {
-		l.answer(c, &Error{Kind: KindCanceled, Op: l.op, Err: ErrClosed})
+		l.answer(c, &fault.Error{Kind: wirecapnp.ErrorKind_canceled, Op: l.op, Err: fault.ErrClosed})
 	}
 }

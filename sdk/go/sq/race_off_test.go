@@ -1,0 +1,5 @@
+//go:build !race
+
+package sq_test
+
+const raceEnabled = false
