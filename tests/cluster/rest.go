@@ -38,11 +38,17 @@ func call(ctx context.Context, method, url, content string) (status int, body st
 // REST calls the gateway's REST API.
 func (c *Cluster) REST(t testing.TB, method, path, content string) (status int, body string) {
 	t.Helper()
-	status, body, err := call(t.Context(), method, "http://"+c.RESTAddr+path, content)
+	status, body, err := c.TryREST(t, method, path, content)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
 	return status, body
+}
+
+// TryREST is REST where the connection may break.
+func (c *Cluster) TryREST(t testing.TB, method, path, content string) (status int, body string, err error) {
+	t.Helper()
+	return call(t.Context(), method, "http://"+c.RESTAddr+path, content)
 }
 
 // Get asks for a URL; a server that is not there yet is status 0.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ func notReady(t *testing.T, c *cluster.Cluster, name, lacks string) {
 }
 
 func TestS3UnreachableAtStart(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, programs, cluster.Options{Shape: cluster.Processes, Hold: []string{"s3"}})
 	c.AwaitReady(t, "coordinator", "broker", "gateway")
 	notReady(t, c, "tierer", "object store")
@@ -46,12 +48,17 @@ func TestS3UnreachableAtStart(t *testing.T) {
 }
 
 func TestEtcdUnreachableAtStart(t *testing.T) {
+	t.Parallel()
 	c := cluster.Start(t, programs, cluster.Options{Shape: cluster.Processes, Hold: []string{"etcd"}})
 	for _, name := range []string{"coordinator", "broker", "tierer", "gateway"} {
 		notReady(t, c, name, "etcd")
 	}
-	refused(t, c, nil, []string{"etcd"}, "topic", "create", "orders")
-	refusedREST(t, c, http.MethodGet, "/v1/topics", "", http.StatusServiceUnavailable, "UNAVAILABLE")
+	var calls sync.WaitGroup // at once: a gateway waits a while for what may come
+	calls.Go(func() { refused(t, c, nil, []string{"coordinator"}, "topic", "create", "orders") })
+	calls.Go(func() {
+		refusedREST(t, c, http.MethodGet, "/v1/topics", "", http.StatusServiceUnavailable, "UNAVAILABLE")
+	})
+	calls.Wait()
 	c.Restart(t, "etcd")
 	c.AwaitReady(t)
 	c.MustSQ(t, "topic", "create", "orders")
@@ -93,6 +100,7 @@ func TestDataDirInUse(t *testing.T) {
 }
 
 func TestDataDirOfAnotherCluster(t *testing.T) {
+	t.Parallel()
 	a := cluster.Start(t, programs, cluster.Options{Shape: cluster.Processes})
 	b := cluster.Start(t, programs, cluster.Options{Shape: cluster.Processes})
 	a.MustSQ(t, "topic", "create", "orders")
@@ -107,6 +115,7 @@ func TestDataDirOfAnotherCluster(t *testing.T) {
 }
 
 func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"sq-broker", "sq-coordinator", "sq-tierer", "sq-gateway"} {
 		for says, args := range map[string][]string{
 			"--no-such-flag":            {"--no-such-flag"},
@@ -114,7 +123,7 @@ func TestBadConfiguration(t *testing.T) {
 			"http-host":                 {"--http-host", "nowhere"},
 			"no such file or directory": {"--config", filepath.Join(t.TempDir(), "missing.yaml")},
 		} {
-			cmd := exec.CommandContext(t.Context(), programs.Path(program), args...)
+			cmd := exec.CommandContext(t.Context(), programs.Path(program), append(args, "--node-id", "1")...)
 			out, err := cmd.CombinedOutput()
 			if err == nil || cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), says) || strings.Contains(string(out), "goroutine ") {
 				t.Errorf("%s %v: %v: %s; want code 2 and %q", program, args, err, out, says)

@@ -21,11 +21,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// eachShape runs a test on a cluster of each shape.
+// eachShape runs a test on a cluster of each shape, beside other tests: most of them wait most of the time.
 func eachShape(t *testing.T, test func(t *testing.T, c *cluster.Cluster)) {
 	t.Helper()
+	t.Parallel()
 	for _, shape := range []cluster.Shape{cluster.AllInOne, cluster.Processes} {
 		t.Run(string(shape), func(t *testing.T) {
+			t.Parallel()
 			test(t, cluster.Start(t, programs, cluster.Options{Shape: shape}))
 		})
 	}
