@@ -176,9 +176,9 @@ func (l *Ledger) load(ctx context.Context, id partition.ID, old *manifest.Table)
 	return nil, fault.Errorf(fault.TooLarge, "the table has more than %d segments", pagesMax*pageSegments)
 }
 
-// extend appends to a slice that readers hold: it never writes below its length. Keys that follow from the rest are not kept.
+// extend appends to a slice that readers hold. They see nothing beyond its length, and only the holder of the entry's token appends. Keys
+// that follow from the rest are not kept.
 func (l *Ledger) extend(id partition.ID, have, more []manifest.Segment) ([]manifest.Segment, error) {
-	have = have[:len(have):len(have)]
 	cluster := l.cluster()
 	for _, s := range more {
 		given := s.Key
