@@ -259,7 +259,7 @@ func (f *finder) next(at int64) (int64, batch.Header, bool) {
 func (f *finder) window(at int64) []byte {
 	if from := at - f.bufferAt; from < 0 || from+batch.HeaderBytes > int64(len(f.buffer)) {
 		if cap(f.buffer) == 0 {
-			f.buffer = make([]byte, scanBytes)
+			f.buffer = make([]byte, min(scanBytes, f.size))
 		}
 		full := f.buffer[:cap(f.buffer)]
 		n, err := f.r.ReadAt(full, at)

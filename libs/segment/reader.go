@@ -136,8 +136,9 @@ func (r *Reader) EndAt(o partition.Offset) (Place, *batch.Header, error) {
 }
 
 // Run finds the batches from the one that holds from on, as many as end at or below limit and fit in maxBytes, but at least one. An empty
-// run says that the first one ends above limit. from must be in the segment.
-func (r *Reader) Run(from, limit partition.Offset, maxBytes int64) (Run, error) {
+// run says that the first one ends above limit. from must be in the segment. near is a batch at or before from that the caller knows to
+// begin there, as one that ended an earlier run; zero = none.
+func (r *Reader) Run(from, limit partition.Offset, maxBytes int64, near Entry) (Run, error) {
 	x, err := r.Index()
 	if err != nil {
 		return Run{}, err
@@ -160,7 +161,11 @@ func (r *Reader) Run(from, limit partition.Offset, maxBytes int64) (Run, error) 
 		return run.Size < maxBytes
 	}
 	first := func(s *Scanner) bool { grow(s); return !found }
-	if err := r.walk(x.At(from), first); err != nil {
+	e := x.At(from)
+	if near.Position > e.Position && near.Offset <= from {
+		e = near
+	}
+	if err := r.walk(e, first); err != nil {
 		return Run{}, err
 	}
 	if run.Size == 0 || run.Size >= maxBytes {
@@ -171,7 +176,7 @@ func (r *Reader) Run(from, limit partition.Offset, maxBytes int64) (Run, error) 
 		return run, nil
 	}
 	// The last batch is found from the nearest entry before it, too.
-	e := x.AtPosition(run.Position + maxBytes)
+	e = x.AtPosition(run.Position + maxBytes)
 	if byOffset := x.At(limit); byOffset.Position < e.Position {
 		e = byOffset
 	}

@@ -53,7 +53,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	for seed := range sample().seeds {
 		inner := newMem()
 		faulty := newFaulty(inner)
-		m := newModel()
+		m := newModel(t)
 		at := func(c faultfs.Call) {
 			if c.Op&(faultfs.Read|faultfs.List|faultfs.Stat) != 0 {
 				return // nothing has changed since the operation before
@@ -106,7 +106,7 @@ func (m *model) workload(t testing.TB, fsys vfs.FS, seed uint64, steps int) erro
 		if err != nil {
 			return err
 		}
-		m.leader.follow(r.Tail)
+		follow(m.leader, r.Tail)
 		for step := range steps / 3 {
 			if err := m.step(l, rng); err != nil {
 				l.files.Close()
@@ -126,7 +126,7 @@ func TestCrashWhileFilesComeAndGo(t *testing.T) {
 	tried := 0
 	inner := newMem()
 	faulty := newFaulty(inner)
-	m := newModel()
+	m := newModel(t)
 	faulty.Observe(func(c faultfs.Call) {
 		for i, crashed := range survivors(inner, uint64(c.Number), 5*sample().states) {
 			tried++
@@ -141,7 +141,7 @@ func TestCrashWhileFilesComeAndGo(t *testing.T) {
 	}
 	for range 4 {
 		for i := range 3 {
-			group := [][]byte{m.leader.data(3, 2000, i == 0), m.leader.control(false)}
+			group := [][]byte{m.leader.Data(3, 2000, i == 0), m.leader.Control(false)}
 			m.batches = append(m.batches, group...)
 			mustAppend(t, l, group...)
 		}
@@ -157,7 +157,7 @@ func TestCrashWhileFilesComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.batches = old[:keep:keep]
-		m.leader.follow(l.Tail())
+		follow(m.leader, l.Tail())
 		if got, err := contents(l); err != nil || !bytes.Equal(bytes.Join(got, nil), bytes.Join(m.batches, nil)) {
 			t.Fatalf("after truncating to batch %d: %d batches, %v", keep, len(got), err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/proto/batch"
 )
 
@@ -32,19 +33,19 @@ func newVictim(t testing.TB) *victim {
 	t.Helper()
 	fsys := newMem()
 	l, _ := mustOpen(t, fsys, Evidence{})
-	p := newLeader()
+	p := segmenttest.New(t)
 	v := &victim{name: segment.Name(0, segment.LogPart)}
 	var ends []partition.Offset
 	for len(v.file) < 64<<10 {
 		i := len(ends)
 		if i >= 4 {
-			p.hw = ends[i-4] // the high watermark is some batches behind
+			p.HW = ends[i-4] // the high watermark is some batches behind
 		}
 		var msg []byte
 		if i%9 == 8 {
-			msg = p.control(false)
+			msg = p.Control(false)
 		} else {
-			msg = p.data(1+i%7, 100+i*37%900, i == 0)
+			msg = p.Data(1+i%7, 100+i*37%900, i == 0)
 		}
 		mustAppend(t, l, msg)
 		mustSync(t, l)
@@ -54,12 +55,12 @@ func newVictim(t testing.TB) *victim {
 		}
 		v.batches = append(v.batches, victimBatch{h, int64(len(v.file))})
 		v.file = append(v.file, msg...)
-		ends = append(ends, p.end)
+		ends = append(ends, p.End)
 		if len(v.file) < 32<<10 {
 			v.mark = l.Mark()
 		}
 	}
-	v.end = p.end
+	v.end = p.End
 	if got := slurp(t, fsys, v.name); !bytes.Equal(got, v.file) {
 		t.Fatalf("the file has %d bytes, want %d", len(got), len(v.file))
 	}
@@ -238,7 +239,7 @@ func TestEveryLostPageIsFound(t *testing.T) {
 			if r.Class != segment.Torn || r.End != o {
 				t.Fatalf("%s, nothing proven: %s, end %d", what, r.Class, r.End)
 			}
-		case r.Class != segment.Corrupt && !(r.Class == segment.Clean && v.batches[first].position < v.mark.Position):
+		case r.Class != segment.Corrupt && (r.Class != segment.Clean || v.batches[first].position >= v.mark.Position):
 			t.Fatalf("%s, proven: %s, end %d, faults %+v", what, r.Class, r.End, r.Faults)
 		case r.End < v.proven(first, last+1):
 			t.Fatalf("%s: end %d is below %d", what, r.End, v.proven(first, last+1))

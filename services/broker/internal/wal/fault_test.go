@@ -8,6 +8,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
 )
 
@@ -23,7 +24,7 @@ func TestErrorAtEveryOperation(t *testing.T) {
 				Ops:   faultfs.Any &^ (faultfs.Read | faultfs.List | faultfs.Stat),
 				First: n, Count: 1, Err: errno, Short: n % 700,
 			})
-			m := newModel()
+			m := newModel(t)
 			err := m.workload(t, faulty, 3, 45)
 			if rule.Hits() == 0 {
 				break
@@ -60,17 +61,17 @@ func TestFullDiskTakesTheAppendBack(t *testing.T) {
 			t.Run(fmt.Sprintf("%d-%d", op, first), func(t *testing.T) {
 				inner := newMem()
 				faulty := newFaulty(inner)
-				m := newModel()
+				m := newModel(t)
 				l, _, err := Open(t.Context(), m.config(faulty), Evidence{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				kept := [][]byte{m.leader.data(3, 500, true), m.leader.data(3, 500, false)}
+				kept := [][]byte{m.leader.Data(3, 500, true), m.leader.Data(3, 500, false)}
 				mustAppend(t, l, kept...)
 				before, tail, saved := l.Segments(), l.Tail(), *m.leader
 				// The group goes on in the open segment and starts two more: it fails in any of the three.
 				group := [][]byte{
-					m.leader.data(9, 900, false), m.leader.data(9, 900, true), m.leader.data(40, 900, true),
+					m.leader.Data(9, 900, false), m.leader.Data(9, 900, true), m.leader.Data(40, 900, true),
 				}
 				rule := faulty.Add(faultfs.Rule{Ops: op, Path: "*.log", First: first, Err: syscall.ENOSPC, Short: 333})
 				err = l.Append(group)
@@ -86,7 +87,7 @@ func TestFullDiskTakesTheAppendBack(t *testing.T) {
 					t.Errorf("segments are %+v, were %+v", got, before)
 				}
 				*m.leader = saved
-				again := [][]byte{m.leader.data(9, 800, false), m.leader.data(9, 800, true)}
+				again := [][]byte{m.leader.Data(9, 800, false), m.leader.Data(9, 800, true)}
 				mustAppend(t, l, again...)
 				mustSync(t, l)
 				m.batches = append(kept, again...)
@@ -105,12 +106,12 @@ func TestFullDiskTakesTheAppendBack(t *testing.T) {
 func TestFailedSyncIsNeverRetried(t *testing.T) {
 	inner := newMem()
 	faulty := newFaulty(inner)
-	m := newModel()
+	m := newModel(t)
 	l, _, err := Open(t.Context(), m.config(faulty), Evidence{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	group := [][]byte{m.leader.data(3, 3000, true), m.leader.data(3, 3000, false)}
+	group := [][]byte{m.leader.Data(3, 3000, true), m.leader.Data(3, 3000, false)}
 	mustAppend(t, l, group[0])
 	mustSync(t, l)
 	m.synced = m.end()
@@ -125,7 +126,7 @@ func TestFailedSyncIsNeverRetried(t *testing.T) {
 	})
 	wantKind(t, "sync", l.Sync(), fault.DiskPoisoned)
 	wantKind(t, "second sync", l.Sync(), fault.DiskPoisoned)
-	wantKind(t, "append", l.Append([][]byte{m.leader.control(false)}), fault.DiskPoisoned)
+	wantKind(t, "append", l.Append([][]byte{m.leader.Control(false)}), fault.DiskPoisoned)
 	wantKind(t, "truncate", l.Truncate(0), fault.DiskPoisoned)
 	wantKind(t, "seal", l.MarkSealed(0, [32]byte{}, nil), fault.DiskPoisoned)
 	wantKind(t, "drop", l.DropBefore(1), fault.DiskPoisoned)
@@ -141,7 +142,7 @@ func TestFailedSyncIsNeverRetried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.End != m.leader.end-1 {
+	if r.End != m.leader.End-1 {
 		t.Fatalf("end is %d", r.End)
 	}
 	// What it reports it must have made durable: now the power fails.
@@ -156,11 +157,11 @@ func TestNewSegmentNeedsItsName(t *testing.T) {
 	inner := newMem()
 	faulty := newFaulty(inner)
 	l, _ := mustOpen(t, faulty, Evidence{})
-	p := newLeader()
-	mustAppend(t, l, p.data(1, 10, true))
+	p := segmenttest.New(t)
+	mustAppend(t, l, p.Data(1, 10, true))
 	mustSync(t, l)
 	faulty.Add(faultfs.Rule{Ops: faultfs.SyncDir, Err: syscall.EIO})
-	wantKind(t, "append", l.Append([][]byte{p.data(1, 10, true)}), fault.DiskPoisoned)
+	wantKind(t, "append", l.Append([][]byte{p.Data(1, 10, true)}), fault.DiskPoisoned)
 }
 
 // More than the window is never left unsynced, whatever the caller does.
@@ -170,10 +171,10 @@ func TestAppendSyncsBeforeTheWindowIsFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newLeader()
-	mustAppend(t, l, p.data(1, 100, true))
+	p := segmenttest.New(t)
+	mustAppend(t, l, p.Data(1, 100, true))
 	for range 40 {
-		mustAppend(t, l, p.data(1, 5000, false), p.data(1, 5000, false))
+		mustAppend(t, l, p.Data(1, 5000, false), p.Data(1, 5000, false))
 		if unsynced := l.open.Unsynced(); unsynced > 64<<10 {
 			t.Fatalf("%d bytes are not synced", unsynced)
 		}

@@ -9,84 +9,21 @@ import (
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
-	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/batch"
-	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 )
 
 const (
 	testDir = "p/0"
-	testTag = 0x7a67
+	testTag = segmenttest.Tag
 )
 
-// leader stamps batches as the leader of a partition does.
-type leader struct {
-	end, base  partition.Offset
-	chain      uint64
-	epoch      uint64
-	appendTime int64
-	hw         partition.Offset
-	builder    batch.Builder
-	serial     uint64
-}
-
-func newLeader() *leader { return &leader{epoch: 1, appendTime: 1000} }
-
-// data makes a batch of n records of size bytes each; cut starts a new segment with it.
-func (p *leader) data(n, size int, cut bool) []byte {
-	p.builder.Reset()
-	for i := range n {
-		p.serial++
-		value := bytes.Repeat([]byte{byte(p.serial), byte(p.serial >> 8), byte(i)}, size/3+1)[:size]
-		if err := p.builder.Add(batch.Record{Value: value, Timestamp: p.appendTime}); err != nil {
-			panic(err)
-		}
-	}
-	msg, err := p.builder.Build(nil, batch.BuildOptions{})
-	if err != nil {
-		panic(err)
-	}
-	return p.stamp(msg, cut)
-}
-
-// control makes a control batch.
-func (p *leader) control(cut bool) []byte {
-	msg, err := batch.BuildControl(nil, func(c batchcapnp.Control) error {
-		trim, err := c.NewTrimTo()
-		if err == nil {
-			trim.SetOffset(uint64(p.hw))
-		}
-		return err
-	})
-	if err != nil {
-		panic(err)
-	}
-	return p.stamp(msg, cut)
-}
-
-func (p *leader) stamp(msg []byte, cut bool) []byte {
-	if cut {
-		p.base = p.end
-	}
-	p.appendTime += 10
-	batch.Stamp(msg, batch.Stamps{
-		SegmentBase: uint64(p.base), BaseOffset: uint64(p.end), Epoch: p.epoch, AppendTime: p.appendTime,
-		Chain: p.chain, CommitHint: uint64(p.hw), PartitionTag: testTag,
-	})
-	h, err := batch.ParseHeader(msg)
-	if err != nil {
-		panic(err)
-	}
-	p.end, p.chain = partition.Offset(h.NextOffset()), batch.NextChain(msg)
-	return msg
-}
-
-// follow has the leader go on where a log ends.
-func (p *leader) follow(t Tail) {
-	p.end, p.base, p.chain = t.End, t.SegmentBase, t.Chain
-	p.epoch = max(1, uint64(t.LastEpoch)) + 1
-	p.appendTime = max(p.appendTime, t.LastAppendTime)
+// follow has a leader go on where a log ends.
+func follow(p *segmenttest.Leader, t Tail) {
+	p.End, p.Base, p.Chain = t.End, t.SegmentBase, t.Chain
+	p.Epoch = max(1, uint64(t.LastEpoch)) + 1
+	p.AppendTime = max(p.AppendTime, t.LastAppendTime)
 }
 
 func mustOpen(t testing.TB, fsys vfs.FS, ev Evidence) (*Log, Recovery) {
@@ -160,4 +97,5 @@ func baseOf(msg []byte) partition.Offset {
 	return partition.Offset(h.BaseOffset)
 }
 
-var _ = segment.Clean
+// near keeps a fuzzed offset near those of the log.
+func near(o uint64) partition.Offset { return partition.Offset(o % 16) }

@@ -101,9 +101,10 @@ type Log struct {
 	// tells only one about an error. Taken after mutate where both are.
 	syncing sync.Mutex
 
-	view   atomic.Pointer[view]
-	mark   atomic.Pointer[segment.Mark]
-	poison atomic.Pointer[fault.Error]
+	view    atomic.Pointer[view]
+	mark    atomic.Pointer[segment.Mark]
+	poison  atomic.Pointer[fault.Error]
+	cursors [cursors]atomic.Pointer[cursor]
 }
 
 // view is the log at one moment. Immutable.
@@ -115,6 +116,8 @@ type view struct {
 	file   *segment.Open // the writer behind open, for Sync
 	faults []segment.Range
 	broken bool
+	// generation is the log's: places found in a view of another one may be wrong.
+	generation uint64
 }
 
 // source is a segment that can be read.
@@ -126,7 +129,7 @@ type source struct {
 
 // publish makes the present state what readers see. Called with mutate held.
 func (l *Log) publish() {
-	v := &view{start: l.start(), tail: l.tail, closed: l.readers, faults: l.faults, file: l.open, broken: l.broken}
+	v := &view{start: l.start(), tail: l.tail, closed: l.readers, faults: l.faults, file: l.open, broken: l.broken, generation: l.generation}
 	if l.open != nil {
 		v.open = &source{Reader: l.open.Reader(), state: StateOpen}
 	}

@@ -10,14 +10,15 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/batch"
 )
 
 // model is a log as a plain list, and what its caller keeps beside it: the journal's mark and high watermark.
 type model struct {
-	leader  *leader
-	batches [][]byte // from start on
+	leader  *segmenttest.Leader
+	batches [][]byte         // from start on
 	start   partition.Offset // of the list
 	dropped partition.Offset // what is below may be gone
 	synced  partition.Offset
@@ -26,8 +27,8 @@ type model struct {
 	mark    segment.Mark                // as the journal has it, durably
 }
 
-func newModel() *model {
-	return &model{leader: newLeader(), states: map[partition.Offset][]byte{}}
+func newModel(t testing.TB) *model {
+	return &model{leader: segmenttest.New(t), states: map[partition.Offset][]byte{}}
 }
 
 func (m *model) config(fsys vfs.FS) Config {
@@ -37,9 +38,9 @@ func (m *model) config(fsys vfs.FS) Config {
 	}}
 }
 
-func (m *model) evidence() Evidence { return Evidence{HW: m.leader.hw, Mark: m.mark} }
+func (m *model) evidence() Evidence { return Evidence{HW: m.leader.HW, Mark: m.mark} }
 
-func (m *model) end() partition.Offset { return m.leader.end }
+func (m *model) end() partition.Offset { return m.leader.End }
 
 // index finds the batch that begins at an offset; len(batches) for the end.
 func (m *model) index(o partition.Offset) int {
@@ -84,7 +85,7 @@ func (m *model) recovered(l *Log, r Recovery) error {
 		return fmt.Errorf("snapshot of %d is %q; sealed up to %d", r.SnapshotEnd, r.Snapshot, m.sealed)
 	}
 	m.batches = m.batches[:len(got)]
-	m.leader.follow(r.Tail)
+	follow(m.leader, r.Tail)
 	m.synced = r.End
 	return nil
 }
@@ -103,7 +104,7 @@ func (m *model) step(l *Log, rng *rand.Rand) error {
 			m.mark = l.Mark()
 		}
 		if rng.IntN(2) == 0 {
-			m.leader.hw = m.end()
+			m.leader.HW = m.end()
 		}
 		return nil
 	case p < 78:
@@ -127,11 +128,11 @@ func (m *model) step(l *Log, rng *rand.Rand) error {
 func (m *model) appendSome(l *Log, rng *rand.Rand) error {
 	var group [][]byte
 	for range 1 + rng.IntN(4) {
-		cut := len(m.batches)+len(group) == 0 || m.leader.base == m.leader.end || rng.IntN(12) == 0
+		cut := len(m.batches)+len(group) == 0 || m.leader.Base == m.leader.End || rng.IntN(12) == 0
 		if rng.IntN(4) == 0 {
-			group = append(group, m.leader.control(cut))
+			group = append(group, m.leader.Control(cut))
 		} else {
-			group = append(group, m.leader.data(1+rng.IntN(5), 1+rng.IntN(3000), cut))
+			group = append(group, m.leader.Data(1+rng.IntN(5), 1+rng.IntN(3000), cut))
 		}
 	}
 	m.batches = append(m.batches[:len(m.batches):len(m.batches)], group...)
@@ -145,7 +146,7 @@ func (m *model) appendSome(l *Log, rng *rand.Rand) error {
 }
 
 func (m *model) truncate(l *Log, rng *rand.Rand) error {
-	low := max(m.leader.hw, m.sealed, m.start)
+	low := max(m.leader.HW, m.sealed, m.start)
 	first := m.index(low)
 	if first == len(m.batches) {
 		return nil
@@ -158,7 +159,7 @@ func (m *model) truncate(l *Log, rng *rand.Rand) error {
 	}
 	m.batches = m.batches[:i:i]
 	m.synced = to
-	m.leader.follow(l.Tail())
+	follow(m.leader, l.Tail())
 	return nil
 }
 
@@ -167,7 +168,7 @@ func (m *model) seal(l *Log) error {
 		if s.State != StateClosed {
 			continue
 		}
-		if s.End > m.leader.hw {
+		if s.End > m.leader.HW {
 			return nil
 		}
 		_, sum, err := l.Digest(s.Base)
@@ -180,7 +181,7 @@ func (m *model) seal(l *Log) error {
 			return err
 		}
 		m.sealed = s.End
-		m.leader.base = l.Tail().SegmentBase // it may have been the one to go on in
+		m.leader.Base = l.Tail().SegmentBase // it may have been the one to go on in
 		return nil
 	}
 	return nil
@@ -245,7 +246,7 @@ func TestLogIsAListThatSurvivesCrashes(t *testing.T) {
 func runModel(t testing.TB, seed uint64, steps int) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	fsys := newMem()
-	m := newModel()
+	m := newModel(t)
 	l, _, err := Open(t.Context(), m.config(fsys), m.evidence())
 	if err != nil {
 		return err
@@ -275,7 +276,7 @@ func runModel(t testing.TB, seed uint64, steps int) error {
 			}
 		}
 	}
-	if err := l.Append([][]byte{m.leader.data(1, 1, true)[:300]}); !fault.Is(err, fault.Internal) {
+	if err := l.Append([][]byte{m.leader.Data(1, 1, true)[:300]}); !fault.Is(err, fault.Internal) {
 		return fmt.Errorf("half a batch is taken: %w", err)
 	}
 	return l.Close()

@@ -85,15 +85,40 @@ func (l *Log) Read(from, limit partition.Offset, maxBytes int) (*Chunk, error) {
 		return empty, nil
 	}
 	r := v.find(from)
-	run, err := r.Run(from, limit, int64(maxBytes))
+	run, err := r.Run(from, limit, int64(maxBytes), l.near(v, r, from))
 	if err != nil {
 		return nil, err
 	}
 	if run.Size == 0 {
 		return empty, nil
 	}
+	l.cursors[cursorOf(run.Next)].Store(&cursor{
+		Entry: segment.Entry{Offset: run.Next, Position: run.Position + run.Size}, base: r.Base, generation: v.generation,
+	})
 	c := &Chunk{FirstOffset: run.First, NextOffset: run.Next, position: run.Position, size: run.Size}
 	return c.pin(r.File())
+}
+
+// cursor is where an earlier read ended: a reader that goes on there need not search.
+type cursor struct {
+	segment.Entry
+	base       partition.Offset
+	generation uint64
+}
+
+// cursors is how many of them a log remembers.
+const cursors = 16
+
+// cursorOf picks the slot of an offset: a multiplicative hash, since readers may be at the same distance from each other.
+func cursorOf(o partition.Offset) int { return int(uint64(o) * 0x9e3779b97f4a7c15 >> 60) }
+
+// near gives the place of an offset if some reader has just come there; else nothing.
+func (l *Log) near(v *view, r *segment.Reader, from partition.Offset) segment.Entry {
+	c := l.cursors[cursorOf(from)].Load()
+	if c == nil || c.Offset != from || c.base != r.Base || c.generation != v.generation {
+		return segment.Entry{}
+	}
+	return c.Entry
 }
 
 // pin opens a chunk's file.

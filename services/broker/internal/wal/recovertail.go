@@ -33,9 +33,11 @@ func (r *recovery) adoptLast(base partition.Offset) error {
 		return err
 	}
 	torn := a.Cut.Limit > a.Cut.Position
-	// Suspect bytes may have been acknowledged, and torn ones behind damage prove how far it goes: they stay until the log goes on.
-	overhang := torn && (a.Suspect || len(a.Faults) > 0)
-	if x.Size == 0 && !overhang && !r.end.Unchained && len(l.closed)+len(l.sealed) > 0 {
+	// Suspect bytes may have been acknowledged, and what lies behind damage, be it torn or an empty file, proves how far that goes: it
+	// stays until the log goes on.
+	damaged := len(r.out.Faults) > 0
+	overhang := torn && (a.Suspect || damaged)
+	if x.Size == 0 && !overhang && !damaged && !r.end.Unchained && len(l.closed)+len(l.sealed) > 0 {
 		return r.removeEmpty(base)
 	}
 	cut := info.Size
