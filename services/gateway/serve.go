@@ -75,8 +75,7 @@ func (g *Gateway) serveRPC(ctx context.Context, server *grpc.Server, listener ne
 		server.Stop()
 		<-drained
 	}
-	<-served
-	return nil
+	return fault.Wrap("serve gRPC", <-served)
 }
 
 // serveHTTP serves REST and health.

@@ -23,9 +23,6 @@ import (
 	"github.com/seedqueue/sq/services/gateway/internal/route"
 )
 
-// reasonStandby is what a coordinator answers with that is not the active one.
-const reasonStandby = "NOT_COORDINATOR"
-
 const (
 	// attemptTimeout bounds one attempt at a coordinator: a dead one must not take all of the caller's time.
 	attemptTimeout = 10 * time.Second

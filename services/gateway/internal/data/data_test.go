@@ -125,7 +125,7 @@ func TestBadPublishes(t *testing.T) {
 		v.Topics[w.Topic.ID] = topic
 	})
 	large := standin.One(t, strings.Repeat("x", 64<<10), batch.Key128{})
-	control, err := batch.BuildControl(nil, func(c batchcapnp.Control) error { c.NewTrimTo(); return nil }) //nolint:errcheck // a test.
+	control, err := batch.BuildControl(nil, func(c batchcapnp.Control) error { c.NewTrimTo(); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (c *client) fetch(ctx context.Context, k *call) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(c.server.life, cancel)()
+		defer context.AfterFunc(c.server.life, cancel)() //nolint:contextcheck // Drain ends polls of all clients.
 	}
 	reply, _, err := c.caller.Fetch(ctx, upstream.Fetch{
 		Partition: partition.ID{Topic: topic, Index: partition.Index(in.Partition())},

@@ -36,7 +36,9 @@ func TestRecordsComeBackAsTheyWent(t *testing.T) {
 		{Timestamp: at, KeyKind: &datav1.NewRecord_KeyData{KeyData: []byte{0xff}}, Value: &datav1.NewRecord_Data{Data: []byte{0xfe}}},
 		{Timestamp: at, KeyKind: &datav1.NewRecord_KeyData{KeyData: []byte("k")}, Value: &datav1.NewRecord_Json{Json: number}},
 		{Timestamp: at, Headers: []*datav1.Header{
-			{Name: "null"}, {Name: "text", Value: &datav1.Header_Text{Text: "é"}}, {Name: "text", Value: &datav1.Header_Data{Data: []byte{0x80}}},
+			{Name: "null"},
+			{Name: "text", Value: &datav1.Header_Text{Text: "é"}},
+			{Name: "text", Value: &datav1.Header_Data{Data: []byte{0x80}}},
 			{Name: "empty", Value: &datav1.Header_Data{}},
 		}},
 	}
@@ -54,7 +56,9 @@ func TestRecordsComeBackAsTheyWent(t *testing.T) {
 		{KeyKind: &datav1.Record_KeyData{KeyData: []byte{0xff}}, Value: &datav1.Record_Data{Data: []byte{0xfe}}},
 		{KeyKind: &datav1.Record_Key{Key: "k"}, Value: &datav1.Record_Text{Text: `{"a":1.5}`}},
 		{Headers: []*datav1.Header{
-			{Name: "null"}, {Name: "text", Value: &datav1.Header_Text{Text: "é"}}, {Name: "text", Value: &datav1.Header_Data{Data: []byte{0x80}}},
+			{Name: "null"},
+			{Name: "text", Value: &datav1.Header_Text{Text: "é"}},
+			{Name: "text", Value: &datav1.Header_Data{Data: []byte{0x80}}},
 			{Name: "empty", Value: &datav1.Header_Text{}},
 		}},
 	}

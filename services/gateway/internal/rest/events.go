@@ -72,7 +72,7 @@ func (s *eventStream) printf(format string, args ...any) {
 // flush sends what was written, and gives the client time to take it.
 func (s *eventStream) flush() {
 	if s.err == nil {
-		s.handler.deadlines(s.w, s.handler.cfg.Limits.AnswerTime+s.handler.cfg.Limits.Heartbeat, s.handler.cfg.Limits.AnswerTime+s.handler.cfg.Limits.Heartbeat)
+		s.handler.answerBy(s.w, s.handler.cfg.Limits.AnswerTime+s.handler.cfg.Limits.Heartbeat)
 		s.err = s.control.Flush()
 	}
 }

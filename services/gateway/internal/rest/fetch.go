@@ -49,7 +49,7 @@ func (h *Handler) fetch(w http.ResponseWriter, r *http.Request) {
 	header.Set("Sq-Next-Cursor", res.GetNextCursor())
 	header.Set("Sq-End-Reached", strconv.FormatBool(res.GetEndReached()))
 	header.Set("Content-Length", strconv.Itoa(len(body)))
-	h.deadlines(w, h.cfg.Limits.BodyTime, h.cfg.Limits.AnswerTime)
+	h.answerBy(w, h.cfg.Limits.AnswerTime)
 	_, _ = w.Write(body) // a client that is gone needs no answer
 }
 

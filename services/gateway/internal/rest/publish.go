@@ -40,7 +40,7 @@ func (h *Handler) publish(w http.ResponseWriter, r *http.Request) {
 
 // one stores the body as one record.
 func (h *Handler) one(w http.ResponseWriter, r *http.Request, req *datav1.PublishRequest) {
-	data, release, err := readBody(r.Context(), h.cfg.Gate.Bodies(), r, h.cfg.Limits.RecordBytes)
+	data, release, err := h.body(w, r, h.cfg.Limits.RecordBytes)
 	defer release()
 	if err != nil {
 		fail(w, err)

@@ -23,6 +23,9 @@ import (
 	"github.com/seedqueue/sq/services/gateway/internal/cursor"
 )
 
+// bodyLinger is how long the rest of a refused body is read over.
+const bodyLinger = 500 * time.Millisecond
+
 // Config is what a Handler is made of.
 type Config struct {
 	Conn    *grpc.ClientConn // to the gateway's own gRPC server, in memory
@@ -146,23 +149,49 @@ func (h *Handler) admit(next http.HandlerFunc) http.Handler {
 			httpProblem(http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "the body must not be compressed").write(w)
 			return
 		}
-		h.deadlines(w, h.cfg.Limits.BodyTime, h.cfg.Limits.BodyTime+h.cfg.Limits.WaitMax+h.cfg.Limits.AnswerTime)
+		h.answerBy(w, h.cfg.Limits.BodyTime+h.cfg.Limits.WaitMax+h.cfg.Limits.AnswerTime)
 		next(w, r)
 	})
 }
 
-// deadlines bounds how long the body may take to come, and the answer to go. Not every ResponseWriter has them.
-func (h *Handler) deadlines(w http.ResponseWriter, read, write time.Duration) {
-	now := h.cfg.Clock.Now()
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(now.Add(read))
-	_ = control.SetWriteDeadline(now.Add(write))
+// bodyBy bounds how long the body, or its next part, may take; 0 = it is there. A bound must not stay behind the body: net/http watches for
+// the client's end by reading, and takes a read that is too late for it. Not every ResponseWriter can do it.
+func (h *Handler) bodyBy(w http.ResponseWriter, d time.Duration) {
+	var at time.Time
+	if d > 0 {
+		at = h.cfg.Clock.Now().Add(d)
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(at)
+}
+
+// answerBy bounds how long the answer, or its next part, may take to go.
+func (h *Handler) answerBy(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(h.cfg.Clock.Now().Add(d)) // not every ResponseWriter can do it
+}
+
+// body reads a request's body within its time and the gate's budget. release gives the memory back; it is never nil.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request, most int) (data []byte, release func(), err error) {
+	h.bodyBy(w, h.cfg.Limits.BodyTime)
+	data, release, err = readBody(r.Context(), h.cfg.Gate.Bodies(), r, most)
+	h.bodyEnds(w, err == nil)
+	return data, release, err
+}
+
+// bodyEnds takes the bound away behind a whole body. With another the connection cannot go on: what is left is read over for a moment,
+// so that the client sees the answer.
+func (h *Handler) bodyEnds(w http.ResponseWriter, whole bool) {
+	if whole {
+		h.bodyBy(w, 0)
+		return
+	}
+	w.Header().Set("Connection", "close")
+	h.bodyBy(w, bodyLinger)
 }
 
 // whole reads and checks the JSON of a request before grpc-gateway sees it, so that what is wrong with it is told as what it is.
 func (h *Handler) whole(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		data, release, err := readBody(r.Context(), h.cfg.Gate.Bodies(), r, h.cfg.Limits.BodyBytes)
+		data, release, err := h.body(w, r, h.cfg.Limits.BodyBytes)
 		defer release()
 		if err == nil && len(data) > 0 {
 			var path []string

@@ -189,7 +189,7 @@ func TestStreamOfLines(t *testing.T) {
 	if all := w.do(t, "GET", "/v1/topics/orders/records", "", "Accept", "application/octet-stream"); all.body != want.String() {
 		t.Errorf("read %d bytes, want %d", len(all.body), want.Len())
 	}
-	if used := w.gate.Bodies().(*frame.MemoryBudget).Used(); used != 0 { //nolint:errcheck // a test.
+	if used := w.gate.Bodies().(*frame.MemoryBudget).Used(); used != 0 {
 		t.Errorf("%d bytes are still reserved", used)
 	}
 }
@@ -200,7 +200,7 @@ func TestStreamIsStoredAsItComes(t *testing.T) {
 	reader, writer := newPipe()
 	done := make(chan response, 1)
 	go func() {
-		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://gateway:6062/v1/topics/orders/records", reader)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://gateway:6062/v1/topics/orders/records", reader)
 		if err != nil {
 			t.Error(err)
 		}
@@ -293,7 +293,7 @@ func TestEvents(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, "GET", "http://gateway:6062/v1/topics/orders/records", http.NoBody)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://gateway:6062/v1/topics/orders/records", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,6 +336,30 @@ func TestEvents(t *testing.T) {
 	}
 	if got := w.do(t, "GET", "/v1/topics/nope/records", "", "Accept", "text/event-stream"); got.code != 404 || got.reason() != fault.NotFound.Reason() {
 		t.Errorf("unknown topic: %d %s", got.code, got.body)
+	}
+}
+
+// The time for a body bounds nothing else: a poll waits longer, and the connection serves on behind every kind of request.
+func TestConnectionsOutliveTheirBodies(t *testing.T) {
+	w := newWorld(t, 1, func(c *Config) { c.Limits.BodyTime = 100 * time.Millisecond })
+	for range 3 {
+		if got := w.do(t, "GET", "/v1/topics/orders/records?waitTime=300ms", ""); got.code != 200 {
+			t.Errorf("poll: %d %s", got.code, got.body)
+		}
+		if got := w.do(t, "POST", "/v1/topics/orders/records", `{"text":"v"}`, "Content-Type", "application/x-ndjson"); got.code != 200 {
+			t.Errorf("stream: %d %s", got.code, got.body)
+		}
+		if got := w.do(t, "POST", "/v1/topics/orders/records", "nope", "Content-Type", "application/x-ndjson"); got.code != 400 {
+			t.Errorf("bad stream: %d %s", got.code, got.body)
+		}
+		if got := w.do(t, "POST", "/v1/topics/orders:publish", `{"records":[{}]}`); got.code != 200 {
+			t.Errorf("publish: %d %s", got.code, got.body)
+		}
+		w.Append(t, 0, "more")
+		next := unjson[jsonFetch](t, w.do(t, "GET", "/v1/topics/orders/records", "").body)
+		if got := w.do(t, "GET", "/v1/topics/orders/records?waitTime=300ms&cursor="+next.NextCursor, ""); got.code != 200 {
+			t.Errorf("poll behind: %d %s", got.code, got.body)
+		}
 	}
 }
 

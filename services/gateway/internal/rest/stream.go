@@ -62,13 +62,26 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, req *datav1.Pub
 		defer close(lines)
 		h.readLines(ctx, w, r.Body, &held, lines)
 	}()
-	defer func() {
-		cancel()
-		_ = http.NewResponseController(w).SetReadDeadline(h.cfg.Clock.Now()) // it may be waiting for a line
-		<-ended
-		h.cfg.Gate.Bodies().Release(int(held.Load()))
-	}()
 	sum := &streamed{byPartition: map[int32]*streamedPartition{}}
+	problem, whole := h.store(ctx, w, req, key, lines, &held, sum)
+	cancel()
+	if !whole {
+		h.bodyBy(w, time.Nanosecond) // readLines may be waiting for a line
+	}
+	<-ended
+	h.cfg.Gate.Bodies().Release(int(held.Load()))
+	h.bodyEnds(w, whole)
+	if problem != nil {
+		problem.write(w)
+		return
+	}
+	sum.write(w)
+}
+
+// store stores lines until they end or one fails. whole says that the body was read to its end.
+func (h *Handler) store(
+	ctx context.Context, w http.ResponseWriter, req *datav1.PublishRequest, key string, lines <-chan line, held *atomic.Int64, sum *streamed,
+) (_ *problem, whole bool) {
 	for number, chunks := 1, 0; ; chunks++ {
 		records, size, end := h.chunk(lines, key == "")
 		if len(records) > 0 {
@@ -76,37 +89,33 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, req *datav1.Pub
 			if key != "" {
 				chunkKey = key + "/" + strconv.Itoa(chunks)
 			}
-			h.deadlines(w, h.cfg.Limits.BodyTime, 2*h.cfg.Limits.BodyTime)
+			h.answerBy(w, 2*h.cfg.Limits.BodyTime)
 			res, err := h.data.Publish(withKey(ctx, chunkKey), request(req, records))
 			held.Add(int64(-size))
 			h.cfg.Gate.Bodies().Release(size)
 			first, stored, cause := failed(res, err)
 			sum.add(res, stored)
 			if cause != nil {
-				problemOf(cause, sum.failedAt(number+first)).write(w)
-				return
+				return problemOf(cause, sum.failedAt(number+first)), errors.Is(end, io.EOF)
 			}
 			number += len(records)
 		}
 		switch {
 		case end == nil:
 		case errors.Is(end, io.EOF):
-			sum.write(w)
-			return
+			return nil, true
 		default:
-			problemOf(end, sum.failedAt(number)).write(w)
-			return
+			return problemOf(end, sum.failedAt(number)), false
 		}
 	}
 }
 
 // readLines reads records until the body ends or one is bad.
 func (h *Handler) readLines(ctx context.Context, w http.ResponseWriter, body io.Reader, held *atomic.Int64, lines chan<- line) {
-	control := http.NewResponseController(w)
 	scan := bufio.NewScanner(body)
 	scan.Buffer(make([]byte, 0, min(step, h.cfg.Limits.LineBytes)), h.cfg.Limits.LineBytes)
 	for {
-		_ = control.SetReadDeadline(h.cfg.Clock.Now().Add(h.cfg.Limits.BodyTime)) // not every ResponseWriter has it
+		h.bodyBy(w, h.cfg.Limits.BodyTime)
 		next := line{err: io.EOF}
 		if scan.Scan() && scan.Err() == nil { // with an error, it is a line that was cut
 			text := bytes.TrimSpace(scan.Bytes())

@@ -132,7 +132,7 @@ func (n *Node) Kill() {
 	n.mu.Lock()
 	n.mu.killed = true
 	n.mu.Unlock()
-	_ = n.conns.Listener.Close()
+	_ = n.conns.Close()
 	n.BreakConns()
 }
 

@@ -34,8 +34,8 @@ func (c *Caller) Close() {
 type fill func(req wirecapnp.Request, epoch partition.Epoch) error
 
 // setTopic writes the two words of a topic's identity.
-func setTopic(make func() (batchcapnp.Uuid, error), topic partition.UUID) error {
-	uuid, err := make()
+func setTopic(newTopic func() (batchcapnp.Uuid, error), topic partition.UUID) error {
+	uuid, err := newTopic()
 	if err != nil {
 		return err //nolint:wrapcheck // frame says what it was building.
 	}
@@ -47,7 +47,7 @@ func setTopic(make func() (batchcapnp.Uuid, error), topic partition.UUID) error 
 
 // toLeader makes a call that may be repeated to whoever leads the partition.
 func (c *Caller) toLeader(ctx context.Context, id partition.ID, fill fill) (*frame.Reply, error) {
-	turn := c.cluster.turn(c.life, id)
+	turn := c.turn(id)
 	for {
 		leader, err := c.cluster.router.Table().Leader(id)
 		if err == nil {
@@ -138,8 +138,8 @@ type turn struct {
 	step    time.Duration
 }
 
-func (c *Cluster) turn(life context.Context, id partition.ID) *turn {
-	return &turn{cluster: c, life: life, id: id, started: c.clock.Now()}
+func (c *Caller) turn(id partition.ID) *turn {
+	return &turn{cluster: c.cluster, life: c.life, id: id, started: c.cluster.clock.Now()}
 }
 
 // within gives a context that ends after d, and with the Caller.

@@ -167,7 +167,7 @@ func (ln *lane) next() (next *item, pause bool) {
 func (ln *lane) send(it *item, pause bool) {
 	cluster := ln.lanes.caller.cluster
 	if it.turn == nil {
-		it.turn = cluster.turn(ln.lanes.caller.life, ln.id)
+		it.turn = ln.lanes.caller.turn(ln.id)
 	}
 	if pause && it.cause != nil {
 		if err := it.turn.next(it.ctx, it.by, it.cause, true); err != nil {

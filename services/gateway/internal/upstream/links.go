@@ -103,7 +103,7 @@ func (l *links) dial(ctx context.Context, addr string) (*frame.Client, error) {
 		l.cluster.metrics.dials.WithLabelValues("failed").Inc()
 		return nil, fault.Errorf(fault.Unavailable, "connect to %s: %w", addr, err)
 	}
-	client := frame.NewClient(conn, l.client)
+	client := frame.NewClient(conn, l.client) //nolint:contextcheck // the connection outlives the call that asked for it.
 	hello := l.hello
 	hello.ClusterID = l.cluster.clusterID()
 	if _, err := client.Hello(ctx, hello); err != nil {

@@ -40,7 +40,7 @@ func (f *Fetch) fill(req wirecapnp.Request, epoch partition.Epoch, wait time.Dur
 // watermark. The error is a fault.
 func (c *Caller) Fetch(ctx context.Context, f Fetch) (reply *frame.Reply, cold bool, err error) {
 	tier := c.cluster.marks.isCold(f.Partition, f.Offset)
-	turn := c.cluster.turn(c.life, f.Partition)
+	turn := c.turn(f.Partition)
 	for bounce := 0; ; bounce++ {
 		if tier {
 			reply, err = c.fromTier(ctx, f.Partition, func(req wirecapnp.Request) error { return f.fill(req, 0, 0) })
@@ -184,7 +184,7 @@ func (c *Caller) ListOffsets(ctx context.Context, id partition.ID, epoch partiti
 
 // listTier finds the first tiered offset of a time, or localStart where all tiered records are older.
 func (c *Caller) listTier(ctx context.Context, id partition.ID, at At, localStart partition.Offset) (partition.Offset, error) {
-	turn := c.cluster.turn(c.life, id)
+	turn := c.turn(id)
 	for bounce := 0; ; bounce++ {
 		reply, err := c.fromTier(ctx, id, func(req wirecapnp.Request) error { return at.fill(req, id, 0) })
 		if err != nil {
@@ -224,7 +224,7 @@ func readOffsets(reply *frame.Reply) (Offsets, error) {
 
 // InitProducer asks any broker for a producer id. A lost answer costs an id and nothing else, so every broker may be tried.
 func (c *Caller) InitProducer(ctx context.Context) (uint64, error) {
-	turn := c.cluster.turn(c.life, partition.ID{})
+	turn := c.turn(partition.ID{})
 	seed := c.cluster.clock.Now().UnixNano()
 	for {
 		err := error(fault.Errorf(fault.Unavailable, "get a producer id: no broker is there"))
