@@ -47,7 +47,7 @@ func Defaults() Config {
 		CapnpHost: "localhost:6364", HTTPHost: "localhost:6362", AdminHost: "localhost:6369",
 		CacheMemory: 256 << 20, LeaseTTL: 6 * time.Second,
 		LogLevel: "info", LogFormat: "text",
-		S3: S3{Bucket: "sq", Region: "us-east-1"},
+		S3: S3{Bucket: "seedqueue", Region: "us-east-1"},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -44,10 +45,15 @@ func (c Config) String() string {
 // GoString hides the secret from %#v.
 func (c Config) GoString() string { return c.String() }
 
+// bucketName is S3's rule, as far as every store shares it.
+//
+//nolint:gochecknoglobals // a constant: Go has no constant expressions of this kind.
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+
 // Validate names what is wrong.
 func (c Config) Validate() error {
-	if c.Bucket == "" || strings.ContainsAny(c.Bucket, "/ ") {
-		return fmt.Errorf("s3 bucket %q: a bucket's name without slashes is needed", c.Bucket)
+	if !bucketName.MatchString(c.Bucket) {
+		return fmt.Errorf("s3 bucket %q: a name of 3 to 63 of a-z 0-9 . - is needed", c.Bucket)
 	}
 	if (c.AccessKey == "") != (c.SecretKey == "") {
 		return errors.New("s3 credentials: access key and secret key are set together or not at all")

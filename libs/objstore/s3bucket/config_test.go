@@ -9,7 +9,7 @@ import (
 )
 
 func TestConfigValidate(t *testing.T) {
-	good := s3bucket.Config{Bucket: "b"}
+	good := s3bucket.Config{Bucket: "seedqueue"}
 	for name, c := range map[string]struct {
 		change func(*s3bucket.Config)
 		want   string
@@ -17,8 +17,9 @@ func TestConfigValidate(t *testing.T) {
 		"aws":              {func(*s3bucket.Config) {}, ""},
 		"http":             {func(c *s3bucket.Config) { c.Endpoint = "http://127.0.0.1:9000" }, ""},
 		"https and slash":  {func(c *s3bucket.Config) { c.Endpoint = "https://s3.example.org/" }, ""},
-		"no bucket":        {func(c *s3bucket.Config) { c.Bucket = "" }, "bucket's name"},
-		"bucket with path": {func(c *s3bucket.Config) { c.Bucket = "a/b" }, "bucket's name"},
+		"no bucket":        {func(c *s3bucket.Config) { c.Bucket = "" }, "3 to 63"},
+		"two letters":      {func(c *s3bucket.Config) { c.Bucket = "sq" }, "3 to 63"},
+		"bucket with path": {func(c *s3bucket.Config) { c.Bucket = "a/b" }, "3 to 63"},
 		"file":             {func(c *s3bucket.Config) { c.Endpoint = "file:///etc" }, "http://host:port"},
 		"no scheme":        {func(c *s3bucket.Config) { c.Endpoint = "localhost:9000" }, "http://host:port"},
 		"path":             {func(c *s3bucket.Config) { c.Endpoint = "http://h/p" }, "no path"},
