@@ -37,32 +37,43 @@ func servers() map[string]string {
 	}
 }
 
-// Build builds every program into the repository's bin, where Go's cache makes all but the first time quick. SQ_BIN names a directory
-// with programs that were built before, which are then used as they are.
+// Build builds every program into bin/test of the repository, where Go's cache makes all but the first time quick. SQ_BIN names a directory
+// with programs that were built before, which are then used as they are; what is not there is built.
 func Build(ctx context.Context) (*Programs, error) {
 	root, err := repository()
 	if err != nil {
 		return nil, err
 	}
-	if dir := os.Getenv("SQ_BIN"); dir != "" {
-		return &Programs{Root: root, dir: dir}, nil
-	}
-	p := &Programs{Root: root, dir: filepath.Join(root, "bin")}
-	for name, path := range packages() {
-		if err := p.build(ctx, root, nil, name, path); err != nil {
-			return nil, err
+	p := &Programs{Root: root, dir: filepath.Join(root, "bin", "test")}
+	given := os.Getenv("SQ_BIN")
+	if given != "" {
+		if p.dir, err = filepath.Abs(given); err != nil {
+			return nil, fmt.Errorf("find SQ_BIN: %w", err)
 		}
 	}
-	for name, path := range servers() {
-		if err := p.build(ctx, filepath.Join(root, "tools", "servers"), []string{"GOWORK=off"}, name, path); err != nil {
-			return nil, err
+	for _, set := range []struct {
+		dir      string
+		env      []string
+		packages map[string]string
+	}{
+		{root, nil, packages()},
+		{filepath.Join(root, "tools", "servers"), []string{"GOWORK=off"}, servers()},
+	} {
+		for name, path := range set.packages {
+			if _, err := os.Stat(p.Path(name)); given != "" && err == nil {
+				continue
+			}
+			if err := p.build(ctx, set.dir, set.env, name, path); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return p, nil
 }
 
 func (p *Programs) build(ctx context.Context, dir string, env []string, name, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.Path(name), path)
+	// Without the commit in it, a program is linked anew only when its code has changed.
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", p.Path(name), path)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {

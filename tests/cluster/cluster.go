@@ -131,7 +131,20 @@ func (c *Cluster) KillAll() {
 	}
 }
 
-// RestartAll starts what KillAll ended and waits until all is ready.
+// StopAll ends all of SQ's own processes by SIGTERM, clients' side first; each must end in time and with code 0.
+func (c *Cluster) StopAll(t testing.TB) {
+	t.Helper()
+	for _, p := range slices.Backward(c.processes) {
+		if !p.own {
+			continue
+		}
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// RestartAll starts what KillAll or StopAll ended and waits until all is ready.
 func (c *Cluster) RestartAll(t testing.TB) {
 	t.Helper()
 	for _, p := range c.processes {
@@ -153,14 +166,9 @@ func (c *Cluster) Expect(pattern string) {
 
 // end stops everything in reverse and reads the logs.
 func (c *Cluster) end(t testing.TB) {
-	for _, p := range slices.Backward(c.processes) {
-		if !p.own {
-			p.Kill()
-		} else if err := p.Stop(); err != nil {
-			t.Error(err)
-		}
-	}
+	c.StopAll(t)
 	for _, p := range c.processes {
+		p.Kill() // etcd and the S3 server
 		for _, line := range c.Faults(p) {
 			t.Errorf("log of %s: %s", p.Name, line)
 		}

@@ -14,7 +14,8 @@ import (
 // tierTimeout bounds how long sealed segments may take to the bucket and into its manifest.
 const tierTimeout = 30 * time.Second
 
-// TestRealInput sends each file through SQ and wants the same bytes back: hot, after kill −9, from the bucket, by REST.
+// TestRealInput sends each file through SQ and wants the same bytes back: hot, by REST, after a restart, after kill −9, from the
+// bucket.
 func TestRealInput(t *testing.T) {
 	eachShape(t, func(t *testing.T, c *cluster.Cluster) {
 		files := inputs(t)
@@ -24,6 +25,11 @@ func TestRealInput(t *testing.T) {
 		}
 		step(t, "hot", func(t *testing.T) { consumeAll(t, c, files) })
 		step(t, "by REST", func(t *testing.T) { throughREST(t, c, files) })
+		step(t, "after a restart", func(t *testing.T) {
+			c.StopAll(t)
+			c.RestartAll(t)
+			consumeAll(t, c, files)
+		})
 		step(t, "after kill -9", func(t *testing.T) {
 			c.KillAll()
 			c.RestartAll(t)
