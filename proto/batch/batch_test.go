@@ -423,3 +423,19 @@ func TestNoAllocationPerRecord(t *testing.T) {
 		}
 	}
 }
+
+// A message that enters another session keeps its body and everything else.
+func TestRenumber(t *testing.T) {
+	msg := build(t, []batch.Record{{Value: []byte("v")}}, batch.BuildOptions{ProducerID: 9, BaseSequence: 4, MapVersion: 3})
+	before, err := batch.ParseHeader(msg)
+	must(t, err)
+	batch.Renumber(msg, 10, 0)
+	got, err := batch.ParseHeader(msg)
+	must(t, err)
+	must(t, batch.CheckBody(msg))
+	want := before
+	want.ProducerID, want.BaseSequence, want.HeaderCRC = 10, 0, got.HeaderCRC
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -98,7 +98,7 @@ func (c *Client) linkConfig(addrs []string) gateway.Config {
 		software += " " + cfg.software
 	}
 	return gateway.Config{
-		Addrs: addrs, First: rand.IntN(len(addrs)), Dial: cfg.dial, TLS: cfg.tls, Pool: frame.NewPool(), Log: c.log, AnswerTimeout: requestTimeout,
+		Addrs: addrs, First: rand.IntN(len(addrs)), Dial: cfg.dial, TLS: cfg.tls, Pool: frame.NewPool(), Log: c.log, AnswerTimeout: frame.DefaultStallTimeout,
 		Hello: frame.HelloParams{
 			Role: wirecapnp.Role_client, ClientID: cfg.clientID, Software: software,
 			Token: cfg.token, Zone: cfg.zone, ClusterID: cfg.clusterID,

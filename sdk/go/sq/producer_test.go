@@ -271,6 +271,29 @@ func TestRepartitionReroutes(t *testing.T) {
 	}
 }
 
+// What may be stored where it was is not sent to where it belongs now.
+func TestRepartitionLosesWhatIsUnknown(t *testing.T) {
+	ctx, server, c := setUp(t)
+	server.CreateTopic("orders", 1)
+	p := c.Producer("orders")
+	if _, err := p.Send(ctx, sq.Record{Key: []byte("k"), Value: value(0)}); err != nil {
+		t.Fatal(err)
+	}
+	server.Repartition("orders", 4)
+	server.Inject(sqtest.Publish, sqtest.DropBefore(), 1)
+	if _, err := p.Send(ctx, sq.Record{Key: []byte("k"), Value: value(1)}); !errors.Is(err, sq.ErrOutcomeUnknown) {
+		t.Errorf("routed by the old map, once without an answer: %v", err)
+	}
+	if ack, err := p.Send(ctx, sq.Record{Key: []byte("k"), Value: value(2)}); err != nil || ack.Partition != batch.PartitionOfHash(batch.KeyHash([]byte("k")), 4) {
+		t.Errorf("%+v, %v", ack, err)
+	}
+	for _, values := range server.Values("orders") {
+		if slices.Contains(values, "value-1") {
+			t.Error("it was sent again")
+		}
+	}
+}
+
 func TestTopicsThatAreNotThere(t *testing.T) {
 	ctx, server, c := setUp(t)
 	server.AutoCreate(0)

@@ -40,6 +40,7 @@ type lane struct {
 	epoch    uint64 // highest seen
 	failures int    // attempts since the last that was stored
 	retryAt  time.Time
+	warned   bool // about weak acks
 }
 
 func newLane(p *Outbox, topic *gateway.Topic, partition int) *lane {

@@ -43,7 +43,7 @@ func (l *lane) reroute(ctx context.Context, f *session.Flight[*parcel]) session.
 	if err != nil || now.topic.MapVersion == f.Value.mapVersion || f.Value.mapVersion == 0 {
 		return session.Refused // the gateway does not know the new map yet, or it is not ours that is old
 	}
-	f.Value.moved = !f.Perhaps()
+	f.Value.moved = true // unless it may be stored: then it is lost instead
 	return session.Failed
 }
 

@@ -290,6 +290,7 @@ func (l *lane) settle(ctx context.Context, a answer, begun bool) {
 	l.epoch = max(l.epoch, a.epoch)
 	if a.err == nil {
 		c.ack = a.ack
+		l.warn(ctx, a.ack)
 		l.failures, l.retryAt = 0, time.Time{}
 		l.window.Settle(f, session.Stored)
 		return
@@ -312,6 +313,16 @@ func (l *lane) settle(ctx context.Context, a answer, begun bool) {
 		l.failures++
 	}
 	l.box.cfg.Log.DebugContext(ctx, "publish is not stored yet", "topic", l.box.cfg.Topic, "partition", l.partition, "attempt", f.Attempts, "err", err)
+}
+
+// warn says once a lane that acks are weaker than the topic asks for: whoever relies on it should hear of it.
+func (l *lane) warn(ctx context.Context, a Answer) {
+	if l.warned || l.box.cfg.AckNone || a.Durability >= l.topic.Durability {
+		return
+	}
+	l.warned = true
+	l.box.cfg.Log.WarnContext(ctx, "acks are weaker than the topic asks for", "topic", l.box.cfg.Topic, "partition", l.partition,
+		"asked", l.topic.Durability.String(), "reached", a.Durability.String())
 }
 
 // judge says what an error means for the batch.
