@@ -83,6 +83,10 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/seedqueue/sq/libs v0.1.0
+	github.com/seedqueue/sq/proto v0.1.0
+	github.com/seedqueue/sq/sdk/go v0.1.0
+	github.com/seedqueue/sq/services/allinone v0.1.0
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/soheilhy/cmux v0.1.5 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect

@@ -146,7 +146,7 @@ func (s *supervised) Run(ctx context.Context) error {
 			return err
 		}
 		s.set(nil)
-		s.deps.Log.Error("disk poisoned, starting anew", "part", s.title, "err", err)
+		s.deps.Log.Error("disk poisoned, starting anew", "process", s.title, "err", err)
 		for {
 			if !s.pause(ctx, restartWait) {
 				return nil
@@ -159,7 +159,7 @@ func (s *supervised) Run(ctx context.Context) error {
 			if !fault.Is(err, fault.DiskPoisoned) {
 				return fault.Wrap("start anew", err)
 			}
-			s.deps.Log.Error("start anew", "part", s.title, "err", err)
+			s.deps.Log.Error("start anew", "process", s.title, "err", err)
 		}
 	}
 }

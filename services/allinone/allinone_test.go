@@ -128,6 +128,14 @@ func (r *running) do(method, path, body string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
+// create makes a topic.
+func (r *running) create(topic string) {
+	r.rig.t.Helper()
+	if status, body := r.do(http.MethodPost, "/v1/topics", fmt.Sprintf(`{"topic":%q}`, topic)); status != http.StatusOK {
+		r.rig.t.Fatalf("create %s: %d %s", topic, status, body)
+	}
+}
+
 // publish stores a record, trying again for as long as the answer is that nothing was stored.
 func (r *running) publish(topic, text string) {
 	r.rig.t.Helper()
@@ -168,6 +176,7 @@ func (r *running) brokers() []*controlv1.Broker {
 func TestARecordGoesThroughAndSurvivesARestart(t *testing.T) {
 	r := newRig(t)
 	first := r.start(1)
+	first.create("orders")
 	first.publish("orders", "hello")
 	if !first.holds("orders", "hello") {
 		t.Error("the record cannot be read")
@@ -188,6 +197,8 @@ func TestARecordGoesThroughAndSurvivesARestart(t *testing.T) {
 // Two in one process share nothing.
 func TestTwoAtOnce(t *testing.T) {
 	a, b := newRig(t).start(1), newRig(t).start(3)
+	a.create("orders")
+	b.create("orders")
 	a.publish("orders", "of a")
 	b.publish("orders", "of b")
 	if a.holds("orders", "of b") || b.holds("orders", "of a") || !a.holds("orders", "of a") {
@@ -226,6 +237,7 @@ func TestPoisonedDiskStartsABrokerAnew(t *testing.T) {
 	disk := faultfs.New(memfs.New(), clock.Real())
 	r.disks[1] = disk
 	run := r.start(1)
+	run.create("orders")
 	run.publish("orders", "before")
 	broken := disk.Add(faultfs.Rule{Ops: faultfs.Sync, Path: "*.log", Err: errors.New("input/output error")})
 	status, body := run.do(http.MethodPost, "/v1/topics/orders:publish", `{"records":[{"text":"lost"}]}`)
@@ -264,7 +276,9 @@ func TestCannotStart(t *testing.T) {
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.start(1).publish("orders", "hello")
+	run := r.start(1)
+	run.create("orders")
+	run.publish("orders", "hello")
 }
 
 // A cluster that the store does not belong to ends the run.

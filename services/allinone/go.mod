@@ -67,6 +67,12 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/seedqueue/sq/libs v0.1.0
+	github.com/seedqueue/sq/proto v0.1.0
+	github.com/seedqueue/sq/services/broker v0.1.0
+	github.com/seedqueue/sq/services/coordinator v0.1.0
+	github.com/seedqueue/sq/services/gateway v0.1.0
+	github.com/seedqueue/sq/services/tierer v0.1.0
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.1.0 // indirect
 	go.etcd.io/etcd/api/v3 v3.7.3 // indirect

@@ -129,7 +129,7 @@ func (w *wiring) coordinator(ctx context.Context) (part, error) {
 	cfg.NodeID, cfg.ClusterID, cfg.LeaseTTL = name, w.cfg.ClusterID, w.cfg.LeaseTTL
 	cfg.GRPCHost, cfg.HTTPHost, cfg.AdminHost = inside(name), inside(name), ""
 	c, err := coordinator.New(ctx, cfg, coordinator.Deps{
-		Clock: w.deps.Clock, Network: w.net.At(name), Store: w.deps.Store, Log: w.deps.Log.With("part", name),
+		Clock: w.deps.Clock, Network: w.net.At(name), Store: w.deps.Store, Log: w.deps.Log.With("process", name),
 		Metrics: w.registry(name, name), Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
 	})
 	if err != nil {
@@ -149,7 +149,7 @@ func (w *wiring) broker(ctx context.Context, id partition.NodeID) (part, error) 
 		cfg.NodeID, cfg.ClusterID, cfg.LeaseTTL, cfg.SyncPolicy = uint64(id), w.cfg.ClusterID, w.cfg.LeaseTTL, w.cfg.SyncPolicy
 		cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = inside(name), inside(name), ""
 		return broker.New(ctx, cfg, broker.Deps{
-			Clock: w.deps.Clock, FS: disk, Network: w.net.At(name), Store: w.deps.Store, Log: w.deps.Log.With("part", name),
+			Clock: w.deps.Clock, FS: disk, Network: w.net.At(name), Store: w.deps.Store, Log: w.deps.Log.With("process", name),
 			Metrics: w.registry(name, name), Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
 		})
 	}}
@@ -168,7 +168,7 @@ func (w *wiring) tierer(ctx context.Context) (part, error) {
 	cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = inside(name), inside(name), ""
 	t, err := tierer.New(ctx, cfg, tierer.Deps{
 		Clock: w.deps.Clock, Network: w.net.At(name), Store: w.deps.Store, Bucket: w.deps.Bucket, Spool: w.deps.Spool,
-		Log:     w.deps.Log.With("part", name),
+		Log:     w.deps.Log.With("process", name),
 		Metrics: w.registry(name, name), Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
 	})
 	if err != nil {
@@ -185,7 +185,7 @@ func (w *wiring) gateway(ctx context.Context) (*gateway.Gateway, error) {
 	cfg.AutoCreateTopics = w.cfg.AutoCreateTopics
 	g, err := gateway.New(ctx, cfg, gateway.Deps{
 		Clock: w.deps.Clock, Network: edge{outside: w.deps.Outside, inside: w.net.At(name)}, Store: w.deps.Store,
-		Log: w.deps.Log.With("part", name), Metrics: w.registry(name, name), Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
+		Log: w.deps.Log.With("process", name), Metrics: w.registry(name, name), Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
 	})
 	if err != nil {
 		return nil, fault.Wrap("start "+name, err)

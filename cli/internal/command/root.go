@@ -43,7 +43,7 @@ func Run(ctx context.Context, env Env) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := &program{env: &env}
-	root := p.root()
+	root := p.root() //nolint:contextcheck // commands get it when they run.
 	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)

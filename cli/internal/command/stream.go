@@ -123,9 +123,9 @@ func (p *program) pump(
 		progress.add(len(r.Value))
 		switch {
 		case r.Key != nil && o.partition < 0:
-			producer.Go(r, take)
+			producer.Go(r, take) //nolint:contextcheck // the end of ctx ends the producer.
 		case pinned:
-			producer.Go(r, take, options...)
+			producer.Go(r, take, options...) //nolint:contextcheck // as above.
 		default: // The first record without a key shows where the others go.
 			ack, err := producer.Send(ctx, r)
 			take(ack, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/seedqueue/sq/libs/clock"
@@ -83,15 +84,16 @@ func serve(ctx context.Context, cfg Config, all *allinone.AllInOne, failed <-cha
 	ended := make(chan error, 1)
 	go func() { ended <- all.Run(running) }()
 	ready := make(chan error, 1)
-	go func() {
-		waiting, cancel := context.WithTimeout(running, readyTimeout)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	waiting.Go(func() {
+		timed, cancel := context.WithTimeout(running, readyTimeout)
 		defer cancel()
-		ready <- all.WaitReady(waiting)
-	}()
+		ready <- all.WaitReady(timed)
+	})
 	for {
 		select {
 		case err := <-ready:
-			ready = nil
 			switch {
 			case err == nil:
 				fmt.Fprintf(out, "ready in %d ms\n", time.Since(start).Milliseconds())
@@ -103,9 +105,6 @@ func serve(ctx context.Context, cfg Config, all *allinone.AllInOne, failed <-cha
 			stop(fmt.Errorf("embedded etcd ended: %w", err))
 		case err := <-ended:
 			stop(nil)
-			if ready != nil {
-				<-ready
-			}
 			if ctx.Err() == nil && running.Err() != nil && !errors.Is(context.Cause(running), context.Canceled) {
 				err = errors.Join(context.Cause(running), err)
 			}

@@ -4,10 +4,19 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/seedqueue/sq/cli/internal/embedded"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/topology/etcdstore"
 )
+
+// TestMain finds goroutines that are left. fasthttp, under the embedded S3 server, sleeps out its last ten seconds.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
+}
 
 func TestEtcdKeepsItsData(t *testing.T) {
 	dir := t.TempDir()

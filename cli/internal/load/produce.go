@@ -99,7 +99,7 @@ func Produce(ctx context.Context, clients []*sq.Client, cfg ProduceConfig) (Resu
 	records := makeRecords(cfg)
 	producers := make([]*sq.Producer, len(clients))
 	for i, client := range clients {
-		producers[i] = client.Producer(cfg.Topic, sq.Compression(cfg.Codec), sq.BatchBytes(batchLimit(cfg)), sq.Linger(0))
+		producers[i] = client.Producer(cfg.Topic, sq.Compression(cfg.Codec), sq.BatchBytes(batchLimit(cfg)), sq.Linger(0)) //nolint:contextcheck // it lives until Close.
 		// The first record opens connections, finds the topic and may make it: that is not measured.
 		if _, err := producers[i].Send(ctx, records[0]); err != nil {
 			return Result{}, err //nolint:wrapcheck // names what was attempted.
