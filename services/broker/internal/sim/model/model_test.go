@@ -91,7 +91,7 @@ func TestSearch(t *testing.T) {
 		return
 	}
 	for seed := range seeds(t, 0) {
-		if r := Run(uint64(seed), mutant, steps, true); r.Violation != "" {
+		if r := Run(uint64(seed), mutant, steps, true); r.Violation != "" && Run(uint64(seed), "", steps, true).Violation == "" {
 			t.Logf("%s: seed %d: %s", mutant, seed, r.Violation)
 			return
 		}

@@ -206,7 +206,8 @@ func (w *World) checkComplete(b *broker) {
 func (w *World) checkDurable(b *broker, o int) {
 	var have uint8
 	for i, q := range w.b {
-		if q.d.holds(o, b.d.log[o]) || q.wiped && b.match[i] > o { // a lost disk did hold it when it said so
+		lost := q.wiped || q.d.ragged // a disk that failed since did hold it when it said so
+		if q.d.holds(o, b.d.log[o]) || lost && b.match[i] > o {
 			have |= 1 << i
 		}
 	}
