@@ -126,8 +126,10 @@ func (r *Replica) commit(e quorum.Commit) {
 		r.fail(err)
 		return
 	}
+	r.markSealed()
+	r.show() // whoever is answered finds what he was answered
 	r.waiting.commit(r, e.HighWatermark)
-	r.afterCommit(e.HighWatermark)
+	r.admin.committed(e.HighWatermark)
 }
 
 // stepDown tells those who waited that nobody knows.

@@ -4,7 +4,8 @@
 //     fixed pool of workers a disk does. At most one job of a replica is with the workers for its log at a time.
 //  2. Group commit has no timer: a group is what arrived while the last write and sync ran.
 //  3. Deduplication and append are one step of that goroutine. A duplicate is answered when its offset is below the high watermark (R5).
-//  4. Nothing above the high watermark is read, folded into a snapshot, sealed or answered.
+//  4. Nothing above the high watermark is read, folded into a snapshot, sealed or answered. Whoever is answered finds in the next read
+//     what he was answered.
 //  5. A failed write or sync is never retried: the replica stops, its waiters get OutcomeUnknown, and the roster ends the broker.
 //  6. A batch's bytes are the replica's from Publish to Release.
 //  7. A segment is sealed below the high watermark only (R13): cut, digest by a worker, Seal in the log, committed, then marked with its

@@ -33,6 +33,7 @@ type model struct {
 	retry    map[uint64]string // a producer's batch whose outcome is open, to be sent again
 	logStart partition.Offset
 	counts   map[string]int
+	last     []string // operations
 }
 
 // TestAgainstAList does thousands of random operations, crashes and power cuts among them, and compares the log with a list.
@@ -46,7 +47,7 @@ func TestAgainstAList(t *testing.T) {
 	for i := range *modelOps {
 		m.step()
 		if t.Failed() {
-			t.Fatalf("after operation %d", i)
+			t.Fatalf("after operation %d: %v, state %+v", i, m.last, m.r.State())
 		}
 	}
 	m.check()
@@ -58,7 +59,10 @@ func TestAgainstAList(t *testing.T) {
 	}
 }
 
-func (m *model) did(op string) { m.counts[op]++ }
+func (m *model) did(op string) {
+	m.counts[op]++
+	m.last = append(m.last[max(0, len(m.last)-9):], op)
+}
 
 func (m *model) step() {
 	switch x := m.rng.IntN(1000); {
@@ -237,7 +241,7 @@ func (m *model) check() {
 	}
 	for at, value := range m.acked {
 		if at >= from && there[at] != value {
-			m.t.Errorf("offset %d lost %q", at, value[:4])
+			m.t.Errorf("offset %d lost %q, read %d from %d on", at, value[:4], len(got), from)
 		}
 	}
 	if !slices.IsSortedFunc(got, func(a, b record) int { return int(a.Offset) - int(b.Offset) }) {

@@ -36,6 +36,20 @@ func TestPublishAndFetch(t *testing.T) {
 	}
 }
 
+// Whoever is answered finds what he was answered: the next read has the high watermark behind it.
+func TestReadYourWrites(t *testing.T) {
+	g := newRig(t).start()
+	for range 500 {
+		p := g.mustPublish("a")
+		if s := g.r.State(); s.HighWatermark <= p.LastOffset {
+			t.Fatalf("acknowledged at %d, the high watermark is %d", p.LastOffset, s.HighWatermark)
+		}
+	}
+	if s := g.seal(); s.SealedEnd != g.r.State().SealedEnd {
+		t.Errorf("sealed up to %d, the state says %d", s.SealedEnd, g.r.State().SealedEnd)
+	}
+}
+
 func TestFetchWaitsForTheHighWatermark(t *testing.T) {
 	g := newRig(t).start()
 	got := make(chan Fetched, 1)

@@ -70,12 +70,6 @@ func (r *Replica) digest() {
 	}
 }
 
-// afterCommit acts on what the fold has learned.
-func (r *Replica) afterCommit(hw partition.Offset) {
-	r.markSealed()
-	r.admin.committed(hw)
-}
-
 // markSealed has the log take note of segments whose Seal is committed, with the snapshot at their end.
 func (r *Replica) markSealed() {
 	for _, seal := range r.fold.TakeSeals() {
@@ -103,6 +97,7 @@ func (r *Replica) marked(seal sealed.Seal, err error) {
 	r.fold.Sealed(seal.End)
 	r.tier.marked = max(r.tier.marked, seal.End)
 	r.changed = true
+	r.show()
 	waiting := r.seals[:0]
 	for _, w := range r.seals {
 		if w.end > r.tier.marked {

@@ -169,6 +169,7 @@ func (r *Replica) Exported(ctx context.Context, e Exported) error {
 			r.tier.exportedVersion = max(r.tier.exportedVersion, e.TableVersion)
 			r.tier.manifestSequence = max(r.tier.manifestSequence, e.ManifestSequence)
 			r.kept.due = true
+			r.show()
 			answer(struct{}{}, nil)
 		}
 	})

@@ -83,6 +83,7 @@ func (r *Replica) drop(to partition.Offset, done func(error)) {
 	}
 	r.io.add(op{kind: opDrop, end: to, done: func(err error) {
 		r.core.TrimStart(r.wal.Start())
+		r.show()
 		if done != nil {
 			done(err)
 		} else if err != nil {
