@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 VERSION := $(shell cat VERSION)
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X github.com/seedqueue/sq/libs/version.Version=$(VERSION) -X github.com/seedqueue/sq/libs/version.Commit=$(COMMIT)
+LDFLAGS := -s -w -X github.com/seedqueue/sq/libs/version.linked=$(VERSION)+$(COMMIT)
 BINARIES := cli/cmd/sq services/broker/cmd/sq-broker services/coordinator/cmd/sq-coordinator services/gateway/cmd/sq-gateway services/tierer/cmd/sq-tierer
 MODULES := $(shell sed -n 's/^\t\.\///p' go.work)
 GO_TOOLS := capnpc-go gofumpt protoc-gen-go protoc-gen-go-grpc protoc-gen-grpc-gateway protoc-gen-openapiv3

@@ -16,7 +16,7 @@ programs=(sq:cli sq-broker:services/broker sq-coordinator:services/coordinator s
 for program in "${programs[@]}"; do
 	name="${program%%:*}"
 	CGO_ENABLED=0 GOOS=linux GOARCH="$arch" go build -trimpath \
-		-ldflags "-s -w -X github.com/seedqueue/sq/libs/version.Version=$version" -o "$context/$name" "./${program##*:}/cmd/$name"
+		-ldflags "-s -w -X github.com/seedqueue/sq/libs/version.linked=$version" -o "$context/$name" "./${program##*:}/cmd/$name"
 done
 # All binaries first: an engine without BuildKit builds every target above the one it is asked for.
 for program in "${programs[@]}"; do

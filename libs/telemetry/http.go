@@ -35,11 +35,15 @@ func ServeHTTP(ctx context.Context, log *slog.Logger, listener net.Listener, han
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		BaseContext:       func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	var serveErr error
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		serveErr = server.Serve(listener)
+	}()
 	select {
-	case err := <-served:
-		return fmt.Errorf("serve HTTP on %s: %w", listener.Addr(), err)
+	case <-served:
+		return fmt.Errorf("serve HTTP on %s: %w", listener.Addr(), serveErr)
 	case <-ctx.Done():
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)

@@ -179,6 +179,8 @@ func (c *Cluster) end(t testing.TB) {
 }
 
 // fatal is a line that no program of ours may ever log. Of others' errors only a panic counts: they log errors while they are stopped.
+//
+//nolint:gochecknoglobals // constant patterns
 var (
 	fatal = regexp.MustCompile(`^(panic:|fatal error:|goroutine \d+ \[|WARNING: DATA RACE)|panic serving|runtime error:`)
 	bad   = regexp.MustCompile(`level=ERROR|"level":"ERROR"`)

@@ -57,8 +57,8 @@ func (p *Process) Start() error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	defer log.Close()
-	cmd := exec.Command(p.program, p.args...) //nolint:noctx // it ends by Kill and Stop
+	defer func() { _ = log.Close() }() // the child has it by then
+	cmd := exec.Command(p.program, p.args...) // it ends by Kill and Stop
 	cmd.Env, cmd.Dir = p.env, filepath.Dir(p.logPath)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = attributes()

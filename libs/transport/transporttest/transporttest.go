@@ -15,8 +15,8 @@ import (
 	"github.com/seedqueue/sq/libs/transport"
 )
 
-// Run tests the network that make gives, a fresh one for each part.
-func Run(t *testing.T, make func(t *testing.T) transport.Network) {
+// Run tests the network that home gives, a fresh one for each part.
+func Run(t *testing.T, home func(t *testing.T) transport.Network) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, transport.Network){
 		"Echo":               testEcho,
@@ -34,7 +34,7 @@ func Run(t *testing.T, make func(t *testing.T) transport.Network) {
 		"ListenerClose":      testListenerClose,
 		"ManyAtOnce":         testManyAtOnce,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, make(t)) })
+		t.Run(name, func(t *testing.T) { test(t, home(t)) })
 	}
 }
 

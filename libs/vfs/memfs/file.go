@@ -121,7 +121,7 @@ func (h *File) Allocate(off, n int64) error {
 	var err error
 	if off < 0 || n < 0 {
 		err = fs.ErrInvalid
-	} else if usage, _ := h.fs.Usage(); off+n-h.node.content.bytes() > int64(usage.Free) { //nolint:gosec // below the capacity
+	} else if usage, _ := h.fs.Usage(); off+n-h.node.content.bytes() > int64(usage.Free) {
 		err = syscall.ENOSPC
 	}
 	return h.fs.explain("allocate", h.name, err)

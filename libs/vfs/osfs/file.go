@@ -167,14 +167,14 @@ func aligned(n int, off int64) error {
 func roundUp(n int64) int64 { return (n + directAlign - 1) / directAlign * directAlign }
 
 func alignedMemory(p []byte) bool {
-	return uintptr(unsafe.Pointer(unsafe.SliceData(p)))%directAlign == 0 //nolint:gosec // only the address is looked at
+	return uintptr(unsafe.Pointer(unsafe.SliceData(p)))%directAlign == 0 // only the address is looked at
 }
 
 // alignedBytes makes n bytes that start at a multiple of directAlign.
 func alignedBytes(n int) []byte {
 	raw := make([]byte, n+directAlign)
 	skip := 0
-	if rest := uintptr(unsafe.Pointer(unsafe.SliceData(raw))) % directAlign; rest != 0 { //nolint:gosec // only the address is looked at
+	if rest := uintptr(unsafe.Pointer(unsafe.SliceData(raw))) % directAlign; rest != 0 { // only the address is looked at
 		skip = int(directAlign - rest)
 	}
 	return raw[skip : skip+n : skip+n]

@@ -42,7 +42,7 @@ func New(dir string) (*FS, error) {
 }
 
 func syncPath(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // the operator names the directory
+	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("open directory: %w", err)
 	}

@@ -48,7 +48,7 @@ func volumeUsage(dir *os.File) (vfs.Usage, error) {
 	if err := control(dir, func(fd int) error { return unix.Fstatfs(fd, &st) }); err != nil {
 		return vfs.Usage{}, err
 	}
-	block := uint64(st.Bsize) //nolint:gosec,unconvert // its type differs by system; never negative
+	block := uint64(st.Bsize) // its type differs by system; never negative
 	return vfs.Usage{Total: st.Blocks * block, Free: st.Bavail * block}, nil
 }
 

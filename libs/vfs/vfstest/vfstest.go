@@ -11,8 +11,8 @@ import (
 	"github.com/seedqueue/sq/libs/vfs"
 )
 
-// Run tests the file system that make gives, a fresh and empty one for each part.
-func Run(t *testing.T, make func(t *testing.T) vfs.FS) {
+// Run tests the file system that home gives, a fresh and empty one for each part.
+func Run(t *testing.T, home func(t *testing.T) vfs.FS) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, vfs.FS){
 		"OpenFlags":       testOpenFlags,
@@ -37,7 +37,7 @@ func Run(t *testing.T, make func(t *testing.T) vfs.FS) {
 		"Closed":          testClosed,
 		"Parallel":        testParallel,
 	} {
-		t.Run(name, func(t *testing.T) { test(t, make(t)) })
+		t.Run(name, func(t *testing.T) { test(t, home(t)) })
 	}
 }
 
