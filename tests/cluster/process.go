@@ -57,7 +57,7 @@ func (p *Process) Start() error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	defer func() { _ = log.Close() }() // the child has it by then
+	defer func() { _ = log.Close() }()        // the child has it by then
 	cmd := exec.Command(p.program, p.args...) // it ends by Kill and Stop
 	cmd.Env, cmd.Dir = p.env, filepath.Dir(p.logPath)
 	cmd.Stdout, cmd.Stderr = log, log
