@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -250,6 +251,53 @@ func publishTo(id partition.ID) func(wirecapnp.Request) error {
 		topic.SetLo(lo)
 		return err
 	}
+}
+
+// A trace goes from the client over HTTP and Cap'n Proto through the gateway to the broker, and so does the deadline.
+func TestTracesAndDeadlinesTravel(t *testing.T) {
+	w := newWorld(t)
+	g := w.gatewayAt(t, "g1", nil)
+	run(t, g)
+	await(t, "ready", func() bool { return g.Ready() == nil })
+	seen := make(chan struct{}, 1)
+	w.Brokers[1].SetHook(func(_ context.Context, req *frame.Request) bool {
+		if req.Message.Which() == wirecapnp.Request_Which_publish {
+			if req.Message.TraceIdHi() != 0x0102030405060708 || req.Message.TraceIdLo() != 0x090a0b0c0d0e0f10 {
+				t.Errorf("the trace is %x %x", req.Message.TraceIdHi(), req.Message.TraceIdLo())
+			}
+			if left := req.Message.TimeoutMillis(); left == 0 || left > 30_000 {
+				t.Errorf("the deadline is in %d ms", left)
+			}
+			seen <- struct{}{}
+		}
+		return false
+	})
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, addr string) (net.Conn, error) { return w.Net.At("client").Dial(ctx, addr) },
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://g1:6062/v1/topics/orders/records", strings.NewReader("v"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Traceparent", "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01")
+	res, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	<-seen
+	span := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
+	})
+	ctx, cancel := context.WithTimeout(trace.ContextWithSpanContext(t.Context(), span), 10*time.Second)
+	defer cancel()
+	reply, err := w.dial(t, g).Call(ctx, publishTo(w.ID(0)), standin.One(t, "v", batch.Key128{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply.Release()
+	<-seen
 }
 
 // Invariant 4: what is in flight is answered, what waits ends, the registration goes.

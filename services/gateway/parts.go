@@ -7,6 +7,8 @@ import (
 	"net"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
@@ -87,6 +89,9 @@ func (g *Gateway) wireREST(ctx context.Context, p parts, gate *admission.Gate, l
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return p.inside.DialContext(ctx) }),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(memoryMessageBytes), grpc.MaxCallSendMsgSize(memoryMessageBytes)),
+		grpc.WithStatsHandler(otelgrpc.NewClientHandler(
+			otelgrpc.WithTracerProvider(g.deps.Tracers), otelgrpc.WithPropagators(propagation.TraceContext{}),
+		)),
 		grpc.WithDisableServiceConfig(),
 	)
 	if err != nil {

@@ -33,6 +33,10 @@ func TestSharesStayWithinTheBudget(t *testing.T) {
 	}
 	slow.Release(60)
 	quick.Release(40)
+	if !quick.TryReserve(60) {
+		t.Error("a refused reservation kept bytes of the share")
+	}
+	quick.Release(60)
 	if g.bodies.Used() != 0 {
 		t.Errorf("%d bytes are left", g.bodies.Used())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -83,7 +84,7 @@ func (c *Coordinator) client() (coordinatorv1.CoordinatorServiceClient, error) {
 		conn, err = grpc.NewClient("passthrough:///"+addr,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return c.network.Dial(ctx, addr) }),
-			grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(c.tracers))),
+			grpc.WithStatsHandler(otelgrpc.NewClientHandler(otelgrpc.WithTracerProvider(c.tracers), otelgrpc.WithPropagators(propagation.TraceContext{}))),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.limits.CoordinatorBytes)),
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: connectBackoff, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},

@@ -52,8 +52,14 @@ func (k *call) fail(err error) {
 
 // end counts; the answer follows.
 func (k *call) end(result string) {
-	k.server.metrics.requests.WithLabelValues(k.name, result).Inc()
-	k.server.metrics.seconds.WithLabelValues(k.name).Observe(k.server.cfg.Clock.Now().Sub(k.started).Seconds())
+	m := k.server.metrics
+	usual := m.bound[k.name]
+	if result == resultOK {
+		usual.ok.Inc()
+	} else {
+		m.requests.WithLabelValues(k.name, result).Inc()
+	}
+	usual.seconds.Observe(k.server.cfg.Clock.Now().Sub(k.started).Seconds())
 	k.span.End()
 }
 

@@ -117,15 +117,15 @@ func (s *Server) Handle(ctx context.Context, req *frame.Request) {
 	case wirecapnp.Request_Which_publish:
 		c.publish(ctx, req)
 	case wirecapnp.Request_Which_fetch:
-		c.spawn(ctx, req, "fetch", c.fetch)
+		c.spawn(ctx, req, callFetch, c.fetch)
 	case wirecapnp.Request_Which_metadata:
-		c.spawn(ctx, req, "metadata", c.metadata)
+		c.spawn(ctx, req, callMetadata, c.metadata)
 	case wirecapnp.Request_Which_listOffsets:
-		c.spawn(ctx, req, "list-offsets", c.listOffsets)
+		c.spawn(ctx, req, callListOffsets, c.listOffsets)
 	case wirecapnp.Request_Which_initProducer:
-		c.spawn(ctx, req, "init-producer", c.initProducer)
+		c.spawn(ctx, req, callInitProducer, c.initProducer)
 	default:
-		s.metrics.requests.WithLabelValues("other", fault.Denied.String()).Inc()
+		s.metrics.requests.WithLabelValues(callOther, fault.Denied.String()).Inc()
 		_ = req.Fail(frame.Errorf(wirecapnp.ErrorKind_denied, "a gateway does not serve %s to clients", req.Message.Which()))
 	}
 }

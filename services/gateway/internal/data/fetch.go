@@ -55,7 +55,7 @@ func (c *client) fetch(ctx context.Context, k *call) {
 		body = taken
 		c.server.metrics.fetchBytes.Add(float64(taken.Len()))
 	}
-	k.end("ok")
+	k.end(resultOK)
 	_ = k.req.Reply(func(out wirecapnp.Response) error { return out.SetFetch(answer) }, body) // where it fails the connection has ended
 }
 
@@ -87,7 +87,7 @@ func (c *client) listOffsets(ctx context.Context, k *call) {
 		k.fail(err)
 		return
 	}
-	k.end("ok")
+	k.end(resultOK)
 	_ = k.req.Reply(func(res wirecapnp.Response) error { // where it fails the connection has ended
 		out, err := res.NewListOffsets()
 		if err != nil {
@@ -108,7 +108,7 @@ func (c *client) initProducer(ctx context.Context, k *call) {
 		k.fail(err)
 		return
 	}
-	k.end("ok")
+	k.end(resultOK)
 	_ = k.req.Reply(func(res wirecapnp.Response) error { // where it fails the connection has ended
 		out, err := res.NewInitProducer()
 		if err != nil {

@@ -48,7 +48,7 @@ func (c *client) metadata(ctx context.Context, k *call) {
 		k.fail(fault.Errorf(fault.TooLarge, "describe topics: they have %d partitions, one answer holds %d; ask for fewer topics", partitions, most))
 		return
 	}
-	k.end("ok")
+	k.end(resultOK)
 	_ = k.req.Reply(func(res wirecapnp.Response) error { // where it fails the connection has ended
 		out, err := res.NewMetadata()
 		if err != nil {

@@ -6,9 +6,29 @@ import (
 	"github.com/seedqueue/sq/proto/frame"
 )
 
+// Calls of the data plane, as metrics and spans name them.
+const (
+	callPublish      = "publish"
+	callFetch        = "fetch"
+	callMetadata     = "metadata"
+	callListOffsets  = "list-offsets"
+	callInitProducer = "init-producer"
+	callOther        = "other"
+)
+
+// resultOK is how a call ends that has no error.
+const resultOK = "ok"
+
+// bound are a call's metrics for the usual end, looked up once: a publish is short.
+type bound struct {
+	ok      prometheus.Counter
+	seconds prometheus.Observer
+}
+
 type metrics struct {
 	requests     *prometheus.CounterVec
 	seconds      *prometheus.HistogramVec
+	bound        map[string]bound
 	publishBytes prometheus.Counter
 	fetchBytes   prometheus.Counter
 }
@@ -32,6 +52,10 @@ func newMetrics(registry *prometheus.Registry, stats func() frame.ServerStats) *
 			Name: "sq_gateway_fetch_bytes_total",
 			Help: "Bytes of batches that were handed to clients.",
 		}),
+	}
+	m.bound = map[string]bound{}
+	for _, call := range []string{callPublish, callFetch, callMetadata, callListOffsets, callInitProducer} {
+		m.bound[call] = bound{ok: m.requests.WithLabelValues(call, resultOK), seconds: m.seconds.WithLabelValues(call)}
 	}
 	registry.MustRegister(m.requests, m.seconds, m.publishBytes, m.fetchBytes)
 	registry.MustRegister(

@@ -14,7 +14,7 @@ import (
 
 // publish hands a batch on. It does not wait: the order of the wire is the order of Submit.
 func (c *client) publish(ctx context.Context, req *frame.Request) {
-	ctx, k := c.begin(ctx, req, "publish")
+	ctx, k := c.begin(ctx, req, callPublish)
 	p, err := c.readPublish(req)
 	if err != nil {
 		k.fail(err)
@@ -36,7 +36,7 @@ func (c *client) publish(ctx context.Context, req *frame.Request) {
 			return
 		}
 		k.server.metrics.publishBytes.Add(float64(size))
-		k.end("ok")
+		k.end(resultOK)
 		_ = req.Reply(func(out wirecapnp.Response) error { return out.SetPublish(answer) }, nil) // where it fails the connection has ended
 	}
 	c.caller.Submit(ctx, p)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -80,7 +81,7 @@ func New(ctx context.Context, cfg Config) (*Handler, error) {
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, fault.Errorf(fault.Denied, "a page of another site may not change anything here"))
 	}))
-	h.root = h.safe(protection.Handler(otelhttp.NewHandler(root, "http", otelhttp.WithTracerProvider(cfg.Tracers),
+	h.root = h.safe(protection.Handler(otelhttp.NewHandler(root, "http", otelhttp.WithTracerProvider(cfg.Tracers), otelhttp.WithPropagators(propagation.TraceContext{}),
 		otelhttp.WithFilter(func(r *http.Request) bool { return len(r.URL.Path) > 3 && r.URL.Path[:4] == "/v1/" }))))
 	return h, nil
 }

@@ -193,6 +193,38 @@ func TestPublishesOfAPartitionKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// A later publish does not overtake an earlier one by way of a new leader: it waits until the old one's answer has come or is given up.
+func TestNewLeaderWaitsForTheOldOnesAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var answered atomic.Bool
+		w.Brokers[1].SetHook(func(context.Context, *frame.Request) bool { return true })
+		w.Brokers[2].SetHook(func(context.Context, *frame.Request) bool {
+			if !answered.Load() {
+				t.Error("the second publish has overtaken the first")
+			}
+			return false
+		})
+		first := w.publish(t.Context(), t, 0, "first", batch.Key128{})
+		synctest.Wait()
+		w.Lead(0, 2)
+		second := w.publish(t.Context(), t, 0, "second", batch.Key128{})
+		w.background.Go(func() {
+			if got := <-first; !fault.Is(got.err, fault.OutcomeUnknown) {
+				t.Errorf("first: %v", got.err)
+			}
+		})
+		synctest.Wait()
+		time.Sleep(w.cluster.limits.SuspectAfter + w.cluster.limits.MovedGrace - time.Millisecond)
+		answered.Store(true)
+		if got := <-second; got.err != nil {
+			t.Errorf("second: %v", got.err)
+		}
+		w.background.Wait()
+		w.Brokers[1].BreakConns()
+	})
+}
+
 // All publishes are on the wire before the first answer.
 func TestPublishesArePipelined(t *testing.T) {
 	const count = 50
