@@ -4,7 +4,6 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION := $(shell cat VERSION)
-COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/seedqueue/sq/libs/version.linked=$(VERSION)+$(COMMIT)
 BINARIES := cli/cmd/sq services/broker/cmd/sq-broker services/coordinator/cmd/sq-coordinator services/gateway/cmd/sq-gateway services/tierer/cmd/sq-tierer
 MODULES := $(shell sed -n 's/^\t\.\///p' go.work)

@@ -62,7 +62,9 @@ type ID struct {
 }
 
 // String gives "<topic uuid>/<index>".
-func (id ID) String() string { return id.Topic.String() + "/" + strconv.FormatUint(uint64(id.Index), 10) }
+func (id ID) String() string {
+	return id.Topic.String() + "/" + strconv.FormatUint(uint64(id.Index), 10)
+}
 
 // Offset is a record's place in its partition.
 type Offset uint64
