@@ -44,7 +44,6 @@ function operation(document_, path, method, op) {
   const box = node('details', { 'data-words': (method + ' ' + path + ' ' + (op.summary || '') + ' ' + (op.description || '')).toLowerCase() });
   box.append(node('summary', {}, node('span', { class: 'method ' + method }, method.toUpperCase()), node('code', {}, path),
     node('span', { class: 'what' }, op.summary || '')));
-  if (op.summary) box.append(node('p', {}, op.summary));
   if (op.description) box.append(node('p', {}, op.description));
   if ((op.parameters || []).length > 0) {
     box.append(node('h3', {}, 'Parameters'), node('table', {}, ...op.parameters.map((p) => node('tr', {},
