@@ -124,17 +124,17 @@ func (s *State) record(c *candidate, from partition.Member, m PrepareOK) {
 // advance acts on the candidate's own promise and marks.
 func (s *State) advance(c *candidate) {
 	switch c.phase {
-	case fencing, adopting:
-		if s.durable >= c.epoch && s.log.durable == s.log.end && c.phase == fencing {
+	case fencing:
+		if s.log.durable == s.log.end {
 			s.record(c, s.cfg.Self, s.prepareOK(c.epoch))
 			s.choose(c)
 		}
 	case starting:
-		if s.durable >= c.epoch && c.held(s.log.durable, persistedAt) > c.start {
+		if c.held(s.log.durable, persistedAt) > c.start {
 			c.phase = activating
 			s.activate(c)
 		}
-	case activating:
+	case adopting, activating:
 	}
 }
 

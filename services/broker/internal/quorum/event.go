@@ -10,7 +10,7 @@ import (
 // Event is something that happened to a replica.
 type Event interface{ event() }
 
-// Assigned: the topology says this about the partition, as of Revision of its key. Watched and re-read values alike.
+// Assigned says what the topology has for the partition, as of Revision of its key. Watched and re-read values alike.
 type Assigned struct {
 	Assignment topology.Assignment
 	Revision   int64
@@ -19,35 +19,35 @@ type Assigned struct {
 	Time   int64 // now, microseconds since 1970
 }
 
-// Promised: the journal holds the promise of Epoch, durably.
+// Promised says: the journal holds the promise of Epoch, durably.
 type Promised struct{ Epoch partition.Epoch }
 
-// Received: another replica sent a message.
+// Received says: another replica sent a message.
 type Received struct {
 	From    partition.Member
 	Message Message
 }
 
-// Propose: the leader's clients, or the leader itself, have batches to append, unstamped and in this order. Only while CanPropose. The
+// Propose says: the leader's clients, or the leader itself, have batches to append, unstamped and in this order. Only while CanPropose. The
 // headers of the entries are brought up to date and their bytes stamped in place.
 type Propose struct {
 	Entries []Entry
 	Time    int64 // now, microseconds since 1970
 }
 
-// Written: of generation Generation of the log, everything below End is in the page cache.
+// Written says: of generation Generation of the log, everything below End is in the page cache.
 type Written struct {
 	Generation uint64
 	End        partition.Offset
 }
 
-// Persisted: of generation Generation of the log, everything below End is on disk.
+// Persisted says: of generation Generation of the log, everything below End is on disk.
 type Persisted struct {
 	Generation uint64
 	End        partition.Offset
 }
 
-// Unwritten: the disk is full; of generation Generation nothing at or above From was written.
+// Unwritten says: the disk is full; of generation Generation nothing at or above From was written.
 type Unwritten struct {
 	Generation uint64
 	From       partition.Offset
@@ -59,16 +59,16 @@ type Activation struct {
 	Won   bool // false: lost, or unknown
 }
 
-// Tick: time has passed.
+// Tick says: time has passed.
 type Tick struct {
 	Elapsed time.Duration // since the State was made; monotonic
 	Time    int64         // now, microseconds since 1970
 }
 
-// SealRequested: somebody wants the open segment cut. Nothing happens unless it holds records and this replica leads.
+// SealRequested says: somebody wants the open segment cut. Nothing happens unless it holds records and this replica leads.
 type SealRequested struct{ Time int64 }
 
-// Configured: the topic's settings changed.
+// Configured says: the topic's settings changed.
 type Configured struct {
 	Cut            CutPolicy
 	Counting       Counting
@@ -90,73 +90,73 @@ func (Configured) event()    {}
 // Effect is something the replica has to do, in the order given.
 type Effect interface{ effect() }
 
-// PersistPromise: make the promise of Epoch durable in the journal, then answer Promised.
+// PersistPromise asks: make the promise of Epoch durable in the journal, then answer Promised.
 type PersistPromise struct{ Epoch partition.Epoch }
 
-// AppendLog: write the entries behind what was written before, then answer Written.
+// AppendLog asks: write the entries behind what was written before, then answer Written.
 type AppendLog struct {
 	Generation uint64
 	Entries    []Entry
 	End        partition.Offset
 }
 
-// SyncLog: persist what was appended up to here, then answer Persisted.
+// SyncLog asks: persist what was appended up to here, then answer Persisted.
 type SyncLog struct {
 	Generation uint64
 	End        partition.Offset
 }
 
-// TruncateLog: cut the log at To, before any later effect touches it. The generation is new.
+// TruncateLog asks: cut the log at To, before any later effect touches it. The generation is new.
 type TruncateLog struct {
 	Generation uint64
 	To         partition.Offset
 }
 
-// Activate: compare-and-swap the assignment of Epoch, read at Revision, to ACTIVE with its start; then answer Activation.
+// Activate asks: compare-and-swap the assignment of Epoch, read at Revision, to ACTIVE with its start; then answer Activation.
 type Activate struct {
 	Epoch    partition.Epoch
 	Revision int64
 	Start    partition.Offset
 }
 
-// Reread: read the assignment linearizably, then answer Assigned with Reread set.
+// Reread asks: read the assignment linearizably, then answer Assigned with Reread set.
 type Reread struct{ Epoch partition.Epoch }
 
-// Send: give a member a message. An Append names the range [Prev, Until) to be read from the log.
+// Send asks: give a member a message. An Append names the range [Prev, Until) to be read from the log.
 type Send struct {
 	To      partition.Member
 	Message Message
 }
 
-// ServeFetch: read [From, Until) from the log and send it to To as Fetched.
+// ServeFetch asks: read [From, Until) from the log and send it to To as Fetched.
 type ServeFetch struct {
 	To          partition.Member
 	Epoch       partition.Epoch
 	From, Until partition.Offset
 }
 
-// Commit: the high watermark is now HighWatermark; a majority has persisted everything below Persisted.
+// Commit says: the high watermark is now HighWatermark; a majority has persisted everything below Persisted.
 type Commit struct {
 	HighWatermark partition.Offset
 	Persisted     partition.Offset
 }
 
-// Cut: the segment [Base, End) gets no more batches.
+// Cut says: the segment [Base, End) gets no more batches.
 type Cut struct{ Base, End partition.Offset }
 
-// Lead: the epoch is active and this replica leads it.
+// Lead says: the epoch is active and this replica leads it.
 type Lead struct {
 	Epoch partition.Epoch
 	Start partition.Offset
 }
 
-// StepDown: this replica no longer leads, or tries to lead, Epoch. The outcome of what was proposed and not committed is unknown.
+// StepDown says: this replica no longer leads, or tries to lead, Epoch. The outcome of what was proposed and not committed is unknown.
 type StepDown struct {
 	Epoch  partition.Epoch
 	Reason string
 }
 
-// Quarantine: the replica must not take part any more; a person has to look.
+// Quarantine says: the replica must not take part any more; a person has to look.
 type Quarantine struct{ Reason string }
 
 func (PersistPromise) effect() {}

@@ -82,10 +82,7 @@ func (s *State) count(l *leader) {
 		hw = max(hw, l.held(s.log.written, writtenAt))
 	}
 	if hw <= l.start {
-		return
-	}
-	if persisted <= l.start {
-		persisted = 0
+		return // cannot be: the epoch is active because a majority has its start
 	}
 	before := s.hw
 	s.commit(hw, persisted)

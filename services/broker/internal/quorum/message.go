@@ -23,7 +23,7 @@ type Message interface{ message() }
 // Prepare asks a replica to promise Epoch and to report its log.
 type Prepare struct{ Epoch partition.Epoch }
 
-// PrepareOK: Epoch is promised, durably, and so is the log described here.
+// PrepareOK says: Epoch is promised, durably, and so is the log described here.
 type PrepareOK struct {
 	Epoch         partition.Epoch
 	LastEpoch     partition.Epoch
@@ -45,7 +45,7 @@ type Append struct {
 	Entries       []Entry
 }
 
-// AppendOK: the log up to Match is verified against this epoch's leader and persisted, up to Written it is written.
+// AppendOK says: the log up to Match is verified against this epoch's leader and persisted, up to Written it is written.
 type AppendOK struct {
 	Epoch   partition.Epoch
 	Match   partition.Offset

@@ -174,7 +174,7 @@ func (w *world) disk(n *node, journal bool) bool {
 	switch e := e.(type) {
 	case PersistPromise:
 		n.promised = max(n.promised, e.Epoch)
-		w.step(n, Promised{Epoch: e.Epoch})
+		w.step(n, Promised(e))
 	case AppendLog:
 		w.step(n, Written{Generation: e.Generation, End: e.End})
 	case SyncLog:
@@ -183,7 +183,7 @@ func (w *world) disk(n *node, journal bool) bool {
 				n.durable++
 			}
 		}
-		w.step(n, Persisted{Generation: e.Generation, End: e.End})
+		w.step(n, Persisted(e))
 	}
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -186,15 +187,29 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// A retry that overtakes the commit of its original waits for it (R5), and both get the same offset. They are sent while the disk hangs.
+// A retry in the same group as its original waits for the commit (R5), and both get the same offset. The disk hangs before and in that group.
 func TestDuplicateOfWhatIsNotCommitted(t *testing.T) {
 	var disk *faultfs.FS
 	g := newRig(t, func(g *rig) { g.wrap = func(m *memfs.FS) vfs.FS { disk = faultfs.New(m, g.clock); return disk } }).start()
-	hang := make(chan struct{})
-	active := disk.Add(faultfs.Rule{Ops: faultfs.Sync, Path: "*.log", Until: hang})
+	syncs := make(chan struct{}, 100)
+	disk.Observe(func(c faultfs.Call) {
+		if c.Op == faultfs.Sync && strings.HasSuffix(c.Path, ".log") {
+			syncs <- struct{}{}
+		}
+	})
+	first, second := make(chan struct{}), make(chan struct{})
+	disk.Add(faultfs.Rule{Ops: faultfs.Sync, Path: "*.log", Count: 1, Until: first})
+	disk.Add(faultfs.Rule{Ops: faultfs.Sync, Path: "*.log", First: 2, Count: 1, Until: second})
+	before := g.send(Publish{Msg: message(batch.BuildOptions{}, "before")})
+	<-syncs
 	original := g.send(Publish{Msg: message(batch.BuildOptions{ProducerID: 1}, "x")})
 	retry := g.send(Publish{Msg: message(batch.BuildOptions{ProducerID: 1}, "x")})
 	other := g.send(Publish{Msg: message(batch.BuildOptions{ProducerID: 1}, "y")})
+	close(first)
+	<-syncs // the group is written, and its sync hangs
+	if r := <-before; r.err != nil {
+		t.Error(r.err)
+	}
 	select {
 	case r := <-retry:
 		t.Fatalf("answered before the original was committed: %+v", r)
@@ -202,8 +217,7 @@ func TestDuplicateOfWhatIsNotCommitted(t *testing.T) {
 		t.Fatalf("answered before the sync: %+v", r)
 	default:
 	}
-	active.Remove()
-	close(hang)
+	close(second)
 	a, b, c := <-original, <-retry, <-other
 	if a.err != nil || b.err != nil || !b.Duplicate || a.BaseOffset != b.BaseOffset {
 		t.Errorf("original %+v, retry %+v", a, b)
