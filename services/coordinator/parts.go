@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -67,7 +68,7 @@ func (c *Coordinator) wire() (parts, error) {
 	p.server = grpc.NewServer(
 		grpc.MaxRecvMsgSize(messageBytesMax),
 		grpc.MaxConcurrentStreams(callsPerConnection),
-		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(d.Tracers))),
+		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(d.Tracers), otelgrpc.WithPropagators(propagation.TraceContext{}))),
 		grpc.ChainUnaryInterceptor(api.Translate, limitTime),
 	)
 	coordinatorv1.RegisterCoordinatorServiceServer(p.server, api.New(p.catalog))

@@ -42,6 +42,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func Run(ctx context.Context, env Env) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second signal ends the process as it always does
 	p := &program{env: &env}
 	root := p.root() //nolint:contextcheck // commands get it when they run.
 	root.SetArgs(env.Args)
