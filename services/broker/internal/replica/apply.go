@@ -55,11 +55,15 @@ func (r *Replica) persistPromise(e quorum.PersistPromise) {
 			err = r.deps.Journal.Sync()
 		}
 		r.mail.post(func() {
-			if err != nil {
+			switch {
+			case err == nil:
+				r.step(quorum.Promised(e))
+			case fault.Is(err, fault.DiskFull):
+				r.log.Warn("cannot promise an epoch, trying again", "epoch", e.Epoch, "err", err)
+				r.later(func() { r.persistPromise(e) })
+			default:
 				r.fail(fault.Wrap("promise an epoch of "+r.cfg.Partition.String(), err))
-				return
 			}
-			r.step(quorum.Promised(e))
 		})
 	})
 }
@@ -101,21 +105,26 @@ func (r *Replica) activate(e quorum.Activate) {
 // reread looks the assignment up until it is answered.
 func (r *Replica) reread() {
 	r.background(func(ctx context.Context) {
-		for {
-			a, revision, err := r.deps.Activator.Reread(ctx, r.cfg.Partition)
-			if err == nil {
-				r.mail.post(func() {
-					r.step(quorum.Assigned{Assignment: a, Revision: revision, Reread: true, Time: r.time.micros})
-				})
+		a, revision, err := r.deps.Activator.Reread(ctx, r.cfg.Partition)
+		r.mail.post(func() {
+			if err != nil {
+				r.later(r.reread)
 				return
 			}
-			timer := r.deps.Clock.NewTimer(rereadWait)
-			select {
-			case <-ctx.Done():
-				timer.Stop()
-				return
-			case <-timer.C():
-			}
+			r.step(quorum.Assigned{Assignment: a, Revision: revision, Reread: true, Time: r.time.micros})
+		})
+	})
+}
+
+// later does something on the replica's goroutine after a while.
+func (r *Replica) later(do func()) {
+	r.background(func(ctx context.Context) {
+		timer := r.deps.Clock.NewTimer(retryWait)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+			r.mail.post(do)
 		}
 	})
 }
@@ -141,6 +150,7 @@ func (r *Replica) stepDown(e quorum.StepDown) {
 	})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})
 	r.refuseQueue(r.notLeader())
+	r.failSeals(fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch))
 }
 
 // notLeader is the refusal of a replica that does not lead.

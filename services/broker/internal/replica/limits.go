@@ -20,7 +20,7 @@ type Limits struct {
 const (
 	tickActive   = 100 * time.Millisecond // how often a replica with waiting work wants a tick
 	tickIdle     = time.Second
-	rereadWait   = 200 * time.Millisecond // between attempts to read an assignment
+	retryWait    = 200 * time.Millisecond // between attempts to read an assignment, or to write to a full disk
 	housekeeping = time.Second            // between looks at retention
 	overloadWait = 50 * time.Millisecond  // the retry hint of Overloaded
 	clockJump    = time.Hour              // a step of the wall clock that raises an alarm and does not advance expiry

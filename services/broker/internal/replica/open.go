@@ -128,6 +128,5 @@ func (r *Replica) findSealed() {
 		}
 	}
 	r.tier.marked = max(r.tier.marked, min(r.wal.Start(), r.fold.Tier.SealedEnd()))
-	r.tier.marking = r.tier.marked
 	r.markSealed()
 }

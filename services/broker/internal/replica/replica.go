@@ -264,10 +264,7 @@ func (r *Replica) stop() {
 	r.refuseQueue(r.refusal(cause))
 	r.waiting.all(r, &fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
-	for _, w := range r.seals {
-		w.done(SealResult{}, &fault.Error{Kind: fault.OutcomeUnknown, Op: "seal", Err: cause})
-	}
-	r.seals = nil
+	r.failSeals(cause)
 	old := r.view.Load()
 	next := *old
 	next.active, next.harvest, next.changed = false, false, make(chan struct{})

@@ -32,7 +32,7 @@ var (
 
 // rig is one replica on a disk in memory, with the topology played by hand.
 type rig struct {
-	t           *testing.T
+	t           testing.TB
 	mem         *memfs.FS
 	wrap        func(*memfs.FS) vfs.FS // nil = none
 	clock       *clock.Manual
@@ -94,7 +94,7 @@ func (g *register) nominate(incarnation partition.Incarnation) (topology.Assignm
 	return g.mu.value, g.mu.revision
 }
 
-func newRig(t *testing.T, adjust ...func(*rig)) *rig {
+func newRig(t testing.TB, adjust ...func(*rig)) *rig {
 	g := &rig{
 		t: t, mem: memfs.New(), clock: clock.NewManual(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), register: &register{},
 		topic: topology.Topic{ID: theTopic, Partitions: 1, MapVersion: 1, SegmentBytes: 1 << 20, Durability: topology.DurabilityQuorum},
@@ -307,7 +307,7 @@ func (g *rig) read(from partition.Offset) []record {
 	return out
 }
 
-func chunkBytes(t *testing.T, got Fetched) []byte {
+func chunkBytes(t testing.TB, got Fetched) []byte {
 	t.Helper()
 	defer got.Chunk.Close()
 	body := make([]byte, got.Chunk.Len())

@@ -70,33 +70,48 @@ func (r *Replica) digest() {
 	}
 }
 
-// markSealed has the log take note of segments whose Seal is committed, with the snapshot at their end.
+// markSealed has the log take note of the segments whose Seal is committed.
 func (r *Replica) markSealed() {
 	for _, seal := range r.fold.TakeSeals() {
 		r.closing.Sealed(seal.End)
-		if seal.End <= r.tier.marking {
-			continue
+		if seal.End > r.tier.marked {
+			r.tier.toMark = append(r.tier.toMark, seal)
 		}
-		r.tier.marking = seal.End
-		snapshot, ok := r.fold.Boundary(seal.End)
-		if !ok {
-			r.fail(fault.Errorf(fault.Internal, "seal segment %d: there is no snapshot at its end %d", seal.Base, seal.End))
-			return
-		}
-		r.io.add(op{kind: opMark, base: seal.Base, sum: seal.SHA256, snapshot: snapshot, done: func(err error) { r.marked(seal, err) }})
 	}
+	r.markNext()
+}
+
+// markNext marks the next of them, with the snapshot at its end. One at a time: the log takes them in order.
+func (r *Replica) markNext() {
+	if r.tier.marking || len(r.tier.toMark) == 0 {
+		return
+	}
+	seal := r.tier.toMark[0]
+	snapshot, ok := r.fold.Boundary(seal.End)
+	if !ok {
+		r.fail(fault.Errorf(fault.Internal, "seal segment %d: there is no snapshot at its end %d", seal.Base, seal.End))
+		return
+	}
+	r.tier.marking = true
+	r.io.add(op{kind: opMark, base: seal.Base, sum: seal.SHA256, snapshot: snapshot, done: func(err error) { r.marked(seal, err) }})
 }
 
 // marked takes in that a segment is sealed on disk.
 func (r *Replica) marked(seal sealed.Seal, err error) {
 	if err != nil {
-		r.log.Warn("cannot mark a segment sealed, it stays closed until the next start", "err", err, "offset", seal.Base)
+		r.log.Warn("cannot mark a segment sealed, trying again", "offset", seal.Base, "err", err)
+		r.later(func() {
+			r.tier.marking = false
+			r.markNext()
+		})
 		return
 	}
+	r.tier.marking, r.tier.toMark = false, r.tier.toMark[1:]
 	r.deps.Metrics.seals.Inc()
 	r.fold.Sealed(seal.End)
 	r.tier.marked = max(r.tier.marked, seal.End)
 	r.changed = true
+	r.markNext()
 	r.show()
 	waiting := r.seals[:0]
 	for _, w := range r.seals {
@@ -107,4 +122,12 @@ func (r *Replica) marked(seal sealed.Seal, err error) {
 		w.done(SealResult{SealedEnd: r.tier.marked, HighWatermark: r.core.HighWatermark(), Sealed: true}, nil)
 	}
 	r.seals = waiting
+}
+
+// failSeals tells those who wait for a Seal that it may not come.
+func (r *Replica) failSeals(cause error) {
+	for _, w := range r.seals {
+		w.done(SealResult{}, &fault.Error{Kind: fault.OutcomeUnknown, Op: "seal", Err: cause})
+	}
+	r.seals = nil
 }

@@ -12,7 +12,9 @@ import (
 
 // tierState is what the replica knows about tiering beyond the log.
 type tierState struct {
-	marking, marked  partition.Offset // sealed on disk up to here: asked for, done
+	marked           partition.Offset // sealed on disk up to here
+	toMark           []sealed.Seal    // committed, not yet marked on disk; oldest first
+	marking          bool             // the first of them is with the disk
 	exportedEnd      partition.Offset // told by a tierer in this life: a manifest covers the log up to here
 	exportedVersion  uint64
 	manifestSequence uint64

@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -11,6 +13,9 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/libs/vfs/faultfs"
+	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 )
@@ -311,5 +316,34 @@ func TestWallClockSteps(t *testing.T) {
 	}
 	if r := look(-month, time.Second); r.jump != -month-time.Second || r.expiry != wall+2_000_000 {
 		t.Errorf("back again: %+v, wall %d", r, wall)
+	}
+}
+
+// A disk that is full while a segment is being marked sealed only delays it: what frees the disk depends on it.
+func TestSealingOnAFullDisk(t *testing.T) {
+	var disk *faultfs.FS
+	g := newRig(t, func(g *rig) { g.wrap = func(m *memfs.FS) vfs.FS { disk = faultfs.New(m, g.clock); return disk } }).start()
+	g.mustPublish("a")
+	full := disk.Add(faultfs.Rule{Ops: faultfs.Write, Path: "*.snap*", Err: syscall.ENOSPC})
+	sealed := make(chan SealResult, 1)
+	go func() {
+		s, err := g.r.Seal(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		sealed <- s
+	}()
+	for full.Hits() == 0 {
+		g.tick(0)
+	}
+	g.mustPublish("b") // the log goes on
+	full.Remove()
+	if err := g.clock.AwaitPending(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	g.clock.Advance(time.Second)
+	g.await(func(s State) bool { return s.SealedEnd == 2 })
+	if s := <-sealed; s.SealedEnd != 2 || !s.Sealed {
+		t.Errorf("sealed %+v", s)
 	}
 }

@@ -53,7 +53,7 @@ type Deps struct {
 type Roster struct {
 	cfg     Config
 	deps    Deps
-	workers *workers.Pool
+	workers *workers.Pool // while Run runs
 	files   *segment.Files
 	metrics *replica.Metrics
 	swaps   chan struct{} // tokens of activatingMax
@@ -84,7 +84,7 @@ type held struct {
 	revision int64            // of the assignment it was told
 }
 
-// New makes a roster. It starts the disk's workers: Run ends them.
+// New makes a roster.
 func New(cfg Config, deps Deps) (*Roster, error) {
 	if cfg.Node == 0 || cfg.Incarnation == 0 || cfg.Cluster.IsZero() {
 		return nil, fault.Errorf(fault.Invalid, "make roster: node %d, incarnation %d, cluster %s: none may be zero", cfg.Node, cfg.Incarnation, cfg.Cluster)
@@ -110,7 +110,6 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	if err := deps.Metrics.Register(collector{r}); err != nil {
 		return nil, fault.Errorf(fault.Internal, "register roster metrics: %w", err)
 	}
-	r.workers = workers.New(workersPerDisk)
 	return r, nil
 }
 
@@ -118,6 +117,7 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 // finished and answered.
 func (r *Roster) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	r.workers = workers.New(workersPerDisk)
 	var parts sync.WaitGroup
 	parts.Go(func() { r.follow(ctx) })
 	parts.Go(func() { r.tick(ctx) })
