@@ -184,6 +184,18 @@ func (g *rig) tick(d time.Duration) {
 	_, _ = ask(context.Background(), g.r, false, func(answer func(struct{}, error)) { answer(struct{}{}, nil) })
 }
 
+// until lets seconds pass until a condition holds.
+func (g *rig) until(what string, holds func() bool) {
+	g.t.Helper()
+	for range 1000 {
+		if holds() {
+			return
+		}
+		g.tick(time.Second)
+	}
+	g.t.Fatalf("after 1000 s: no %s, state %+v", what, g.r.State())
+}
+
 // kill stops the process without a word to the disk that survives, if a crash took it before.
 func (g *rig) kill() {
 	if g.r != nil {

@@ -244,19 +244,15 @@ func TestRetentionOfTheBucket(t *testing.T) {
 	g.tick(25 * time.Hour)
 	g.mustPublish("now")
 	// Both sealed segments are too old now; the open one stays.
-	g.await(func(s State) bool { g.r.Tick(); g.clock.Advance(100 * time.Millisecond); return s.LogStart == 6 })
+	g.until("a log start of 6", func() bool { return g.r.State().LogStart == 6 })
 	h := g.harvest()
 	if len(h.Collectable) != 0 {
 		t.Errorf("collectable before the grace: %v", h.Collectable)
 	}
-	table, err := g.r.TierTable(t.Context(), 0, 0, 10)
-	for err == nil && len(table.Segments) > 0 {
-		g.tick(time.Second)
-		table, err = g.r.TierTable(t.Context(), 0, 0, 10)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.until("an empty table", func() bool {
+		table, err := g.r.TierTable(t.Context(), 0, 0, 10)
+		return err == nil && len(table.Segments) == 0
+	})
 	g.tick(2 * time.Hour)
 	if h := g.harvest(); len(h.Collectable) != 0 {
 		t.Errorf("collectable before a manifest without it is exported: %v", h.Collectable)
@@ -285,8 +281,7 @@ func TestLocalRetention(t *testing.T) {
 		t.Errorf("freed without a manifest: %+v", s)
 	}
 	g.tier()
-	g.tick(2 * time.Second)
-	g.await(func(s State) bool { return s.LocalStart == 2 })
+	g.until("a local start of 2", func() bool { return g.r.State().LocalStart == 2 })
 	g.mustPublish("b")
 	g.seal()
 	g.tier()
