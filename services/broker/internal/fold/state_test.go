@@ -2,7 +2,11 @@ package fold
 
 import (
 	"bytes"
+	"errors"
+	"flag"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -214,4 +218,41 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("what was written cannot be read: %v", err)
 		}
 	})
+}
+
+var golden = flag.Bool("golden", false, "write the golden file if it is missing")
+
+// The bytes of a snapshot are frozen: a golden file is written once per format version and never again.
+func TestGolden(t *testing.T) {
+	s := New(0, 0)
+	for _, e := range logOf(t, 42, 120) {
+		if err := s.Add(&e.header, e.msg); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Commit(partition.Offset(e.header.NextOffset())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := s.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "testdata/snapshot-v1.bin"
+	want, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) && *golden {
+		err, want = os.WriteFile(file, data, 0o644), data
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data, want) {
+		t.Errorf("the snapshot of a fixed log has %d other bytes than %s", len(data), file)
+	}
+	got, err := Decode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.End() != s.End() || got.Producers.Sessions() != 3 || got.Tier.LogStart() != s.Tier.LogStart() || len(got.Tier.Seals()) != len(s.Tier.Seals()) {
+		t.Errorf("golden snapshot: end %d, %d sessions, log start %d, %d seals", got.End(), got.Producers.Sessions(), got.Tier.LogStart(), len(got.Tier.Seals()))
+	}
 }
