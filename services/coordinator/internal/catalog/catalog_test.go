@@ -40,6 +40,24 @@ type rig struct {
 	t     *testing.T
 	store *memstore.Store
 	views views
+	// race is called before each transaction that writes a name.
+	race func()
+}
+
+// racing is the store as the catalog sees it.
+type racing struct {
+	*memstore.Store
+
+	rig *rig
+}
+
+func (s racing) Txn(ctx context.Context, compares []topology.Compare, ops []topology.Op) (topology.TxnResult, error) {
+	for _, op := range ops {
+		if race := s.rig.race; race != nil && strings.HasPrefix(op.Key, topology.NamesPrefix) {
+			race()
+		}
+	}
+	return s.Store.Txn(ctx, compares, ops)
 }
 
 func newRig(t *testing.T) *rig {
@@ -49,14 +67,15 @@ func newRig(t *testing.T) *rig {
 	log := slog.New(slog.DiscardHandler)
 	v := views{topology.NewFollower(store, log, c)}
 	ids := uint64(0)
-	r := &rig{t: t, store: store, views: v, Catalog: catalog.New(catalog.Config{
-		Store: store, Views: v, Clock: c, Log: log, ReplicasMax: 5,
+	r := &rig{t: t, store: store, views: v}
+	r.Catalog = catalog.New(catalog.Config{
+		Store: racing{store, r}, Views: v, Clock: c, Log: log, ReplicasMax: 5,
 		Office: office{topology.Compare{Key: topology.CoordinatorKey, Target: topology.CompareCreateRevision}},
 		NewUUID: func() partition.UUID {
 			ids++
 			return partition.UUIDOf(1, ids)
 		},
-	})}
+	})
 	if err := r.EnsureDefault(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -217,6 +236,46 @@ func TestAlterRunsALostRaceAgain(t *testing.T) {
 	}})
 	if err != nil || got.Value.RetentionBytes != 7 || got.Value.LocalBytes != 8 {
 		t.Errorf("%+v %v", got.Value, err)
+	}
+}
+
+// A name taken between the look and the write is found by the write.
+func TestNameIsTakenMeanwhile(t *testing.T) {
+	r := newRig(t)
+	r.race = func() {
+		if !r.Creating(partition.UUIDOf(1, 1)) {
+			t.Error("nobody is told that the topic is about to get its settings")
+		}
+		value := []byte(`{"v":1,"id":"00000000-0000-0000-0000-000000000009"}`)
+		if _, err := r.store.Txn(t.Context(), nil, []topology.Op{{Key: topology.NameKey(name("orders")), Value: value}}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := r.CreateTopic(t.Context(), catalog.CreateTopic{Topic: topology.Topic{Name: "orders"}}); !fault.Is(err, fault.Exists) {
+		t.Errorf("got %v", err)
+	}
+	if r.Creating(partition.UUIDOf(1, 1)) {
+		t.Error("its leftovers are never collected")
+	}
+	if err := r.views.Refresh(t.Context()); err != nil || len(r.views.View().Topics) != 0 {
+		t.Errorf("%d topics, %v", len(r.views.View().Topics), err)
+	}
+}
+
+// A topic whose first assignments were collected meanwhile does not appear without them.
+func TestNeverVisibleInPart(t *testing.T) {
+	r := newRig(t)
+	r.race = func() {
+		key := topology.PartitionKey(partition.ID{Topic: partition.UUIDOf(1, 1)})
+		if _, err := r.store.Txn(t.Context(), nil, []topology.Op{{Key: key, Delete: true}}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := r.CreateTopic(t.Context(), catalog.CreateTopic{Topic: topology.Topic{Name: "orders"}}); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("got %v", err)
+	}
+	if err := r.views.Refresh(t.Context()); err != nil || len(r.views.View().Topics) != 0 {
+		t.Errorf("%d topics, %v", len(r.views.View().Topics), err)
 	}
 }
 

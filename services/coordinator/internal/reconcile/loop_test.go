@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/services/coordinator/internal/reconcile"
 )
 
 // runLoop runs a's loop over a view that nobody keeps fresh: what it sees it has read itself.
@@ -70,6 +72,18 @@ func TestReadsAnewAfterAPause(t *testing.T) {
 	w.rest()
 	if a := w.leader(); a.Epoch != 2 || a.Leader.Incarnation != 2 {
 		t.Errorf("epoch %d, leader %+v", a.Epoch, a.Leader)
+	}
+}
+
+// What is being created is not collected; what nobody creates is.
+func TestLeavesATopicInTheMakingAlone(t *testing.T) {
+	id := partition.UUIDOf(0, 7)
+	v := &topology.View{Partitions: map[partition.UUID][]topology.Versioned[topology.Assignment]{id: {{ModRevision: 3}}}}
+	for making, want := range map[bool]int{true: 0, false: 1} {
+		p := reconcile.Planner{Creating: func(asked partition.UUID) bool { return making && asked == id }}
+		if got := p.Plan(v, time.Time{}); len(got.Collections) != want || len(got.Nominations) != 0 {
+			t.Errorf("making %v: %+v", making, got)
+		}
 	}
 }
 
