@@ -55,20 +55,20 @@ func (g *Gateway) wire(ctx context.Context) (parts, error) {
 	newID := ids(d.Rand)
 	p.coordinator = control.NewCoordinator(p.router, d.Network, d.Clock, d.Tracers, newID, l.control)
 	p.api = cluster.Caller(upstream.Client{ID: g.cfg.NodeID + "/api", Principal: data.Anonymous, Budget: gate.Bodies()})
+	var creator route.Creator
+	if g.cfg.AutoCreateTopics {
+		creator = p.coordinator
+	}
 	p.records = records.New(records.Config{
-		Router: p.router, Clock: d.Clock, Limits: l.records, Publish: p.api,
+		Router: p.router, Creator: creator, Clock: d.Clock, Limits: l.records, Publish: p.api,
 		Reader: func() *upstream.Caller {
 			return cluster.Caller(upstream.Client{ID: g.cfg.NodeID + "/api-reader", Principal: data.Anonymous, Budget: gate.Share()})
 		},
 	})
-	dataConfig := data.Config{
-		Router: p.router, Cluster: cluster, Gate: gate, Clock: d.Clock, Log: d.Log, Metrics: d.Metrics, Tracers: d.Tracers, Pool: pool,
+	p.data = data.New(data.Config{
+		Router: p.router, Cluster: cluster, Gate: gate, Creator: creator, Clock: d.Clock, Log: d.Log, Metrics: d.Metrics, Tracers: d.Tracers, Pool: pool,
 		Limits: l.data, Software: software,
-	}
-	if g.cfg.AutoCreateTopics {
-		dataConfig.Creator = p.coordinator
-	}
-	p.data = data.New(dataConfig)
+	})
 	p.network, p.memory = control.NewServers(control.ServerConfig{
 		Services: control.Services{
 			Topics:     control.NewTopics(p.coordinator, p.router, p.api, l.control),

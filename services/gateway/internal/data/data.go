@@ -12,7 +12,6 @@ import (
 
 	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/fault"
-	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/gateway/internal/admission"
@@ -23,18 +22,12 @@ import (
 // Anonymous is the principal of every client as long as nobody is authenticated.
 const Anonymous = "anonymous"
 
-// Creator creates topics for clients that name missing ones.
-type Creator interface {
-	// EnsureTopic creates a topic with default settings; one that exists is no error. It does not wait for leaders.
-	EnsureTopic(ctx context.Context, name topology.Name) error
-}
-
 // Config is what a Server is made of.
 type Config struct {
 	Router   route.Router
 	Cluster  *upstream.Cluster
 	Gate     *admission.Gate
-	Creator  Creator // nil: topics are not created on first use
+	Creator  route.Creator // nil: topics are not created on first use
 	Clock    clock.Clock
 	Log      *slog.Logger
 	Metrics  *prometheus.Registry

@@ -87,10 +87,7 @@ func (c *client) readNames(in wirecapnp.MetadataRequest) ([]topology.Name, error
 func (c *client) describe(ctx context.Context, table route.Table, name topology.Name, create bool) described {
 	topic, err := table.Topic(name)
 	if create && fault.Is(err, fault.NotFound) {
-		if err := c.server.cfg.Creator.EnsureTopic(ctx, name); err != nil {
-			return described{name: name, err: err}
-		}
-		table, topic, err = c.server.cfg.Router.AwaitActive(ctx, name)
+		table, topic, err = c.server.cfg.Router.Ensure(ctx, name, c.server.cfg.Creator)
 	}
 	return described{name: name, topic: topic, table: table, err: err}
 }

@@ -22,7 +22,7 @@ func (s *Service) Fetch(ctx context.Context, req *datav1.FetchRequest) (*datav1.
 	if err != nil {
 		return nil, err
 	}
-	topic, err := s.topic(ctx, req.GetNamespace(), req.GetTopic())
+	topic, err := s.topic(ctx, req.GetNamespace(), req.GetTopic(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func detailed(err error, more map[string]string) error {
 
 // GetRecord implements datav1.DataServiceServer.
 func (s *Service) GetRecord(ctx context.Context, req *datav1.GetRecordRequest) (*datav1.Record, error) {
-	topic, err := s.topic(ctx, req.GetNamespace(), req.GetTopic())
+	topic, err := s.topic(ctx, req.GetNamespace(), req.GetTopic(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -30,20 +30,20 @@ func (s *Service) Publish(ctx context.Context, req *datav1.PublishRequest) (*dat
 	if n := len(req.GetRecords()); n < 1 || n > s.cfg.Limits.Records {
 		return nil, fault.Errorf(fault.Invalid, "records: there are %d; a request has 1 to %d", n, s.cfg.Limits.Records)
 	}
-	topic, err := s.topic(ctx, req.GetNamespace(), req.GetTopic())
-	if err != nil {
-		return nil, err
-	}
-	place, err := s.place(topic, req, key)
-	if err != nil {
-		return nil, err
-	}
 	now := s.cfg.Clock.Now()
 	records := make([]batch.Record, len(req.GetRecords()))
 	for i, in := range req.GetRecords() {
 		if records[i], err = fromNew(in, now); err != nil {
 			return nil, badRecord(i, err)
 		}
+	}
+	topic, err := s.topic(ctx, req.GetNamespace(), req.GetTopic(), s.cfg.Creator)
+	if err != nil {
+		return nil, err
+	}
+	place, err := s.place(topic, req, key)
+	if err != nil {
+		return nil, err
 	}
 	batches, err := plan(topic, records, place, batch.DedupeKeyOf(key))
 	if err != nil {

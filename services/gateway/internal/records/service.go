@@ -18,6 +18,7 @@ import (
 // Config is what a Service is made of.
 type Config struct {
 	Router  route.Router
+	Creator route.Creator // nil: a publish to a missing topic fails
 	Clock   clock.Clock
 	Limits  Limits
 	Publish *upstream.Caller        // for publishes, shared by all
@@ -75,13 +76,13 @@ func (s *Service) reader() (reader *upstream.Caller, done func(clean bool)) {
 	}
 }
 
-// topic finds a topic by its name in the API.
-func (s *Service) topic(ctx context.Context, namespace, name string) (topology.Topic, error) {
+// topic finds a topic by its name in the API; creator creates a missing one, nil = nobody does.
+func (s *Service) topic(ctx context.Context, namespace, name string, creator route.Creator) (topology.Topic, error) {
 	if namespace == "" {
 		namespace = topology.DefaultNamespace
 	}
-	full := topology.Name{Namespace: namespace, Topic: name}
-	return s.cfg.Router.Await(ctx, full).Topic(full)
+	_, topic, err := s.cfg.Router.Ensure(ctx, topology.Name{Namespace: namespace, Topic: name}, creator)
+	return topic, err
 }
 
 // partitionOf checks a partition's number.

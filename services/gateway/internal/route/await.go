@@ -58,3 +58,28 @@ func (r Router) AwaitActive(ctx context.Context, name topology.Name) (Table, top
 	topic, err := table.Topic(name)
 	return table, topic, err
 }
+
+// Creator creates topics for clients that name missing ones.
+type Creator interface {
+	// EnsureTopic creates a topic with default settings; one that exists is no error. It does not wait for leaders.
+	EnsureTopic(ctx context.Context, name topology.Name) error
+}
+
+// Ensure gives a topic with a table that has it. A missing one is created where creator is not nil, and its leaders are waited for; else it
+// is waited for a moment, since it may just have been created.
+func (r Router) Ensure(ctx context.Context, name topology.Name, creator Creator) (Table, topology.Topic, error) {
+	if creator == nil {
+		table := r.Await(ctx, name)
+		topic, err := table.Topic(name)
+		return table, topic, err
+	}
+	table := r.Table()
+	topic, err := table.Topic(name)
+	if !fault.Is(err, fault.NotFound) {
+		return table, topic, err
+	}
+	if err := creator.EnsureTopic(ctx, name); err != nil {
+		return table, topology.Topic{}, err
+	}
+	return r.AwaitActive(ctx, name)
+}
