@@ -175,6 +175,9 @@ func (p *program) copyRecords(
 				return err
 			}
 		}
+		if err := w.Err(); err != nil { // nobody gets the rest
+			return err
+		}
 	}
 	return nil
 }

@@ -46,8 +46,13 @@ func (p *program) topicName(topic string) string {
 
 // dataAdvice says what to do next about an error of the data port.
 func (p *program) dataAdvice(err error) string {
-	if _, unreached := errors.AsType[*connectError](err); unreached {
+	if _, unreached := errors.AsType[*connectError](err); unreached && sq.KindOf(err) == sq.KindInvalid {
+		return "Name a gateway's data address with --addr or SQ_ADDR, such as localhost:6064."
+	} else if unreached {
 		return fmt.Sprintf("Nothing answers at %s. Start SQ with 'sq dev', or name a gateway with --addr or SQ_ADDR.", p.addr)
+	}
+	if corrupt, ok := errors.AsType[*sq.CorruptError](err); ok && corrupt.Next > corrupt.Offset {
+		return fmt.Sprintf("Read on behind it with '--partition %d --from %d'.", corrupt.Partition, corrupt.Next)
 	}
 	switch sq.KindOf(err) {
 	case sq.KindNotFound:

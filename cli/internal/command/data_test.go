@@ -154,6 +154,20 @@ func TestTooLongALine(t *testing.T) {
 	}
 }
 
+// What was handed over before a record that is too large is sent and answered, not given up.
+func TestTooLongALineBehindManyShortOnes(t *testing.T) {
+	_, env := server(t)
+	const lines = 5000
+	in := strings.Repeat("before\n", lines) + strings.Repeat("x", 2<<20) + "\n" + strings.Repeat("after\n", lines)
+	code, out, errs := run(t, stdin(env, in), "produce", "orders", "--linger", "1s")
+	if code != 1 || out != "" || !strings.Contains(errs, "5000 records before it are stored, 1 were not acknowledged") {
+		t.Errorf("code %d %q %q", code, out, errs)
+	}
+	if got := ok(t, env, "consume", "orders"); got != strings.Repeat("before\n", lines) {
+		t.Errorf("%d lines are stored", strings.Count(got, "\n"))
+	}
+}
+
 func TestBadJSONNamesTheLine(t *testing.T) {
 	_, env := server(t)
 	code, _, errs := run(t, stdin(env, `{"value":"a"}`+"\n"+`{"colour":1}`+"\n"), "produce", "orders", "--format", "json")

@@ -111,6 +111,9 @@ func (p *program) runProduce(cmd *cobra.Command, args []string, o *produceOption
 // base is what all records have in common.
 func (o *produceOptions) base(keyed bool) (sq.Record, error) {
 	var r sq.Record
+	if o.partition < -1 {
+		return r, usagef("--partition: %d is negative", o.partition)
+	}
 	if keyed {
 		r.Key = []byte(o.key)
 	}

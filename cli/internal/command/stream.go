@@ -24,7 +24,7 @@ type stored struct {
 
 // tally counts the answers of a run. Its take is called by the producer's goroutines.
 type tally struct {
-	stop context.CancelFunc // of the run, at the first error
+	stop func(error) // ends the run, at the first error
 
 	mu struct {
 		sync.Mutex
@@ -43,7 +43,7 @@ func (t *tally) take(ack sq.Ack, err error) {
 		t.mu.failed++
 		if t.mu.err == nil {
 			t.mu.err = err
-			t.stop()
+			t.stop(err)
 		}
 		return
 	}
@@ -75,11 +75,22 @@ func (p *program) produceAll(
 	ctx context.Context, producer *sq.Producer, topic string, next func() (sq.Record, error), size int64, o *produceOptions,
 ) error {
 	start := p.env.Now()
-	running, stop := context.WithCancel(ctx)
+	sending, abort := context.WithCancel(ctx)
+	defer abort()
+	reading, stop := context.WithCancel(sending)
 	defer stop()
-	t := &tally{stop: stop}
+	t := &tally{stop: func(err error) {
+		if errors.Is(err, sq.ErrTooLarge) { // it never was on its way: what was handed over before it still goes out
+			stop()
+			return
+		}
+		abort()
+	}}
+	// A call that waits for room has no context of its own: the end of sending ends the producer.
+	handedOver := context.AfterFunc(sending, func() { _ = producer.Close(sending) })
 	progress := p.progress(size)
-	bytes, err := p.pump(running, producer, next, o, t, progress)
+	bytes, err := p.pump(reading, producer, next, o, t, progress)
+	handedOver()
 	closeErr := producer.Close(ctx)
 	progress.end()
 	t.mu.Lock()
@@ -104,8 +115,6 @@ func (p *program) produceAll(
 func (p *program) pump(
 	ctx context.Context, producer *sq.Producer, next func() (sq.Record, error), o *produceOptions, t *tally, progress *progress,
 ) (bytes int64, err error) {
-	// A call that waits for room has no context of its own: the end of this one ends the producer.
-	defer context.AfterFunc(ctx, func() { _ = producer.Close(ctx) })()
 	take, options := t.take, o.send()
 	pinned := o.partition >= 0
 	for ctx.Err() == nil {

@@ -70,8 +70,12 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 			b = append(b, '\\', 't')
 		case c < ' ' || c == 0x7f:
 			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		default:
+		case c < utf8.RuneSelf:
 			b = append(b, c)
+		default:
+			r, size := utf8.DecodeRuneInString(string(text[i:min(len(text), i+utf8.UTFMax)]))
+			b = utf8.AppendRune(b, r)
+			i += size - 1
 		}
 	}
 	return append(b, '"')
@@ -149,6 +153,9 @@ func bytesOf(text *string, data []byte) []byte {
 
 // ReadJSON reads a record from an object. A value that is a string stands for its text, null for null, and any other for its JSON text.
 func ReadJSON(line []byte) (sq.Record, error) {
+	if !utf8.Valid(line) { // the decoder would put something else in its place
+		return sq.Record{}, errors.New("not a record: the line is not UTF-8 (valueData and keyData hold bytes as base64)")
+	}
 	var in jsonRecord
 	if err := strict(line, &in); err != nil {
 		return sq.Record{}, fmt.Errorf("not a record: %w", err)
@@ -159,6 +166,8 @@ func ReadJSON(line []byte) (sq.Record, error) {
 	}
 	value := bytes.TrimSpace(in.Value)
 	switch {
+	case in.Key != nil && in.KeyData != nil:
+		return sq.Record{}, errors.New("not a record: key and keyData are both set")
 	case in.ValueData != nil && in.Value != nil:
 		return sq.Record{}, errors.New("not a record: value and valueData are both set")
 	case in.ValueData != nil:

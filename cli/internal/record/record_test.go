@@ -53,6 +53,17 @@ func TestJSONReadsBackWhatItWrote(t *testing.T) {
 	}
 }
 
+// A header's name may hold any bytes; the line must be JSON all the same.
+func TestJSONOfAnyBytesIsJSON(t *testing.T) {
+	for _, name := range []string{"\xff", "a\xc3", "\xe6\xbc", "\xe6\xbc\xa2", "\xed\xa0\x80", "\xf4\x90\x80\x80"} {
+		line := write(t, record.JSON, sq.Record{Headers: []sq.Header{{Key: name}}})
+		got, err := record.ReadJSON([]byte(line))
+		if want := strings.ToValidUTF8(name, "\ufffd"); err != nil || strings.Trim(got.Headers[0].Key, "\ufffd") != strings.Trim(want, "\ufffd") {
+			t.Errorf("%q: %q, %v", name, line, err)
+		}
+	}
+}
+
 func TestReadJSON(t *testing.T) {
 	for in, want := range map[string]sq.Record{
 		`{"value":"a"}`:                     {Value: []byte("a")},
@@ -71,6 +82,7 @@ func TestReadJSON(t *testing.T) {
 	for _, in := range []string{
 		``, `1`, `"a"`, `{}`, `{"key":"k"}`, `{"value":"a"`, `{"value":"a"} {}`, `{"value":"a","colour":1}`, `{"value":"a","valueData":"AA=="}`,
 		`{"value":"a","headers":[{"value":"x"}]}`, `{"value":"a","headers":{"x":1}}`, `{"value":"a","timestamp":"noon"}`, `{"valueData":"!"}`,
+		"{\"value\":\"\xff\"}", `{"value":"a","key":"k","keyData":"AA=="}`,
 	} {
 		if got, err := record.ReadJSON([]byte(in)); err == nil {
 			t.Errorf("%s was read as %+v", in, got)

@@ -53,6 +53,12 @@ func NewWriter(out io.Writer, topic, format string) (*Writer, error) {
 // Write writes a record; it may stay in the buffer until Flush. Errors of the stream come at the latest with Flush.
 func (w *Writer) Write(r *sq.Record) { w.write(w, r) }
 
+// Err gives the error that the stream had so far, without writing anything.
+func (w *Writer) Err() error {
+	_, err := w.out.Write(nil)
+	return err
+}
+
 // Flush writes what is buffered.
 func (w *Writer) Flush() error { return w.out.Flush() }
 
