@@ -156,6 +156,32 @@ func TestBytesOfOtherSegmentsAreNothing(t *testing.T) {
 	}
 }
 
+// A batch at the right place, whole, with the right offset, is still not the next one if it comes from another history or partition.
+func TestTheNextBatchIsTheOneThatContinues(t *testing.T) {
+	for name, spoil := range map[string]func(p *segmenttest.Leader, msg []byte){
+		"chain": func(p *segmenttest.Leader, msg []byte) { p.Chain++; p.Stamp(msg, false) },
+		"tag": func(p *segmenttest.Leader, msg []byte) {
+			batch.Stamp(msg, batch.Stamps{BaseOffset: uint64(p.End), Epoch: 1, AppendTime: p.AppendTime, Chain: p.Chain, PartitionTag: segmenttest.Tag + 1})
+		},
+		"segment": func(p *segmenttest.Leader, msg []byte) { p.Base++; p.Stamp(msg, false) },
+		"offset":  func(p *segmenttest.Leader, msg []byte) { p.End++; p.Stamp(msg, false) },
+	} {
+		s := newScene(t, 3, 100, nil)
+		other := *s.leader
+		msg := s.leader.Data(1, 100, false)
+		whole := append(bytes.Clone(s.log), msg...)
+		spoil(&other, msg)
+		s.log = append(s.log, msg...)
+		if a := s.assess(segment.Evidence{}); a.Class != segment.Torn || a.End.Offset != 3 {
+			t.Errorf("another %s: %s, end %+v", name, a.Class, a.End)
+		}
+		s.log = whole
+		if a := s.assess(segment.Evidence{}); a.Class != segment.Clean || a.End.Offset != 4 {
+			t.Errorf("the right one: %s, end %+v", a.Class, a.End)
+		}
+	}
+}
+
 // What a producer puts into a record is not taken for batches of the log, not even where the record's batch is damaged.
 func TestBatchesInsideRecordsProveNothing(t *testing.T) {
 	s := newScene(t, 3, 500, nil)

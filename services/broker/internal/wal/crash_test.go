@@ -65,7 +65,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 				if _, err := m.check(t, crashed); err != nil {
 					t.Fatalf("seed %d, state %d, crash before operation %d (%+v): %v", seed, i, c.Number, c, err)
 				}
-				if tried%5 == 0 {
+				if tried%20 == 0 || sample().full {
 					tried += m.crashInRecovery(t, again, c.Number)
 				}
 			}
@@ -128,7 +128,7 @@ func TestCrashWhileFilesComeAndGo(t *testing.T) {
 	faulty := newFaulty(inner)
 	m := newModel(t)
 	faulty.Observe(func(c faultfs.Call) {
-		for i, crashed := range survivors(inner, uint64(c.Number), 5*sample().states) {
+		for i, crashed := range survivors(inner, uint64(c.Number), 5*sample().states+1) {
 			tried++
 			if _, err := m.check(t, crashed); err != nil {
 				t.Fatalf("state %d, crash before operation %d (%+v): %v", i, c.Number, c, err)
