@@ -83,7 +83,7 @@ func ignoreFull(err error) error {
 	return err
 }
 
-// measure refuses records when the disk has little room left (decisions: refusal marks).
+// measure refuses records when the disk has little room left.
 func (r *Roster) measure() {
 	usage, err := r.deps.FS.Usage()
 	if err != nil {

@@ -393,7 +393,7 @@ func TestMayBeEmpty(t *testing.T) {
 	}
 }
 
-// A disk that fails ends Run, so that the process can end (decisions: Storage 7).
+// A disk that fails ends Run, so that the process can end.
 func TestDiskPoisonedEndsRun(t *testing.T) {
 	b := newBroker(t)
 	disk := faultfs.New(b.disk, b.clock)
