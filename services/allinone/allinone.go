@@ -3,59 +3,43 @@ package allinone
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/lifecycle"
-	"github.com/seedqueue/sq/libs/telemetry"
+	"github.com/seedqueue/sq/libs/node"
 )
 
 // AllInOne is all of SQ in one process.
 type AllInOne struct {
 	cfg   Config
 	deps  Deps
-	admin net.Listener // nil = none
+	ports node.Ports // the admin port, if there is one; the others are the gateway's
 	parts parts
 }
 
-// Addrs are the addresses that can be reached from outside, as host:port; Admin is "" where there is none.
-type Addrs struct {
-	Capnp, GRPC, HTTP, Admin string
-}
-
 // New binds the listeners and opens the brokers' data. Nothing is served before Run, which closes all.
-func New(ctx context.Context, cfg Config, deps Deps) (_ *AllInOne, err error) {
+func New(ctx context.Context, cfg Config, deps Deps) (*AllInOne, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	a := &AllInOne{cfg: cfg, deps: deps}
-	if cfg.AdminHost != "" {
-		if a.admin, err = deps.Outside.Listen(ctx, cfg.AdminHost); err != nil {
-			return nil, fault.Errorf(fault.Unavailable, "admin-host: listen on %s: %w", cfg.AdminHost, err)
-		}
+	a := &AllInOne{cfg: cfg, deps: deps, ports: node.Ports{Admin: node.Config{AdminHost: cfg.AdminHost}.Admin()}}
+	if err := a.ports.Listen(ctx, deps.Outside); err != nil {
+		return nil, err
 	}
+	var err error
 	if a.parts, err = wire(ctx, cfg, deps); err != nil {
-		a.close()
+		a.ports.Close()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (a *AllInOne) close() {
-	if a.admin != nil {
-		_ = a.admin.Close() // that it was closed before is all that can be wrong
-	}
-}
-
 // Addrs tells where the gateway listens, and the admin port.
-func (a *AllInOne) Addrs() Addrs {
-	g := a.parts.gateway.Addrs()
-	addrs := Addrs{Capnp: g.Capnp, GRPC: g.GRPC, HTTP: g.HTTP}
-	if a.admin != nil {
-		addrs.Admin = a.admin.Addr().String()
-	}
+func (a *AllInOne) Addrs() node.Addrs {
+	addrs := a.parts.gateway.Addrs()
+	addrs.Admin = a.ports.Addrs().Admin
 	return addrs
 }
 
@@ -88,13 +72,8 @@ func (a *AllInOne) WaitReady(ctx context.Context) error {
 
 // Run serves until ctx ends and then stops the services in order. It returns an error where one of them cannot go on.
 func (a *AllInOne) Run(ctx context.Context) error {
-	defer a.close()
-	var all []lifecycle.Part
-	if a.admin != nil {
-		all = append(all, lifecycle.Part{Name: "admin", Run: func(ctx context.Context) error {
-			return telemetry.ServeHTTP(ctx, a.deps.Log, a.admin, telemetry.AdminHandler(a.deps.Metrics))
-		}})
-	}
+	defer a.ports.Close()
+	all := a.ports.Observed(a.deps.Log, a.deps.Metrics, nil)
 	for _, p := range a.parts.inOrder() {
 		all = append(all, lifecycle.Part{Name: p.name(), Run: p.Run})
 	}

@@ -32,7 +32,8 @@ var libLayers = [][]string{
 	{"clock", "fault", "backoff", "partition", "version"},
 	{"config", "telemetry", "lifecycle", "vfs", "transport", "objstore"},
 	{"segment", "topology"},
-	{"manifest"},
+	{"manifest", "node"},
+	{"process"},
 }
 
 func moduleOf(p string) string {
