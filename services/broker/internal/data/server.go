@@ -150,6 +150,18 @@ func (c *call) reply(fill func(wirecapnp.Response) error, body frame.Body) {
 	_ = c.req.Reply(fill, body) // it fails where nobody listens any more
 }
 
+// answer answers with one struct, made and then filled. It gives nil: there is nothing more to answer.
+func answer[T any](c *call, build func(wirecapnp.Response) (T, error), fill func(T)) error {
+	c.reply(func(response wirecapnp.Response) error {
+		out, err := build(response)
+		if err == nil {
+			fill(out)
+		}
+		return err
+	}, nil)
+	return nil
+}
+
 // fail answers with an error.
 func (c *call) fail(err error) {
 	c.end(err)
