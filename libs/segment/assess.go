@@ -35,6 +35,8 @@ type Assessment struct {
 	Cut Range
 	// Suspect says that Cut may hold what was acknowledged: it is left in place until the log goes on without it.
 	Suspect bool
+	// Batches is how many were read.
+	Batches int64
 	// Err says what stood at the first bad place; nil if there was none.
 	Err error
 }
@@ -97,6 +99,7 @@ func (a *assessor) take() {
 	}
 	x.Add(s.Header(), s.Place().Chain)
 	a.out.End = s.Place()
+	a.out.Batches++
 	a.proven = max(a.proven, hintOf(s.Header()))
 }
 

@@ -246,6 +246,16 @@ func (r *Reader) Digest() (sum [32]byte, err error) {
 	return sum, fault.Wrap(fmt.Sprintf("digest segment %d", r.Base), err)
 }
 
+// DigestFile computes the SHA-256 of the first size bytes of a file.
+func DigestFile(fsys vfs.FS, name string, size int64) (sum [32]byte, err error) {
+	file, err := fsys.Open(name, 0)
+	if err != nil {
+		return sum, err
+	}
+	defer file.Close()
+	return digest(file, size)
+}
+
 func digest(file io.ReaderAt, size int64) (sum [32]byte, err error) {
 	h := sha256.New()
 	n, err := io.CopyBuffer(h, io.NewSectionReader(file, 0, size), make([]byte, digestBytes))
