@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
+	"github.com/seedqueue/sq/libs/backoff"
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/lifecycle"
 	"github.com/seedqueue/sq/libs/node"
@@ -60,12 +60,8 @@ func (a *AllInOne) WaitReady(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		timer := a.deps.Clock.NewTimer(readyPoll)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(ctx.Err(), err)
+		if ended := backoff.Sleep(ctx, a.deps.Clock, readyPoll); ended != nil {
+			return errors.Join(ended, err)
 		}
 	}
 }
@@ -127,7 +123,7 @@ func (s *supervised) Run(ctx context.Context) error {
 		s.set(nil)
 		s.deps.Log.Error("disk poisoned, starting anew", "process", s.title, "err", err)
 		for {
-			if !s.pause(ctx, restartWait) {
+			if backoff.Sleep(ctx, s.deps.Clock, restartWait) != nil {
 				return nil
 			}
 			life, err := s.start(ctx)
@@ -140,17 +136,5 @@ func (s *supervised) Run(ctx context.Context) error {
 			}
 			s.deps.Log.Error("start anew", "process", s.title, "err", err)
 		}
-	}
-}
-
-// pause waits; false where ctx has ended.
-func (s *supervised) pause(ctx context.Context, d time.Duration) bool {
-	timer := s.deps.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -65,7 +65,7 @@ func New(cfg Config) (*Server, error) {
 	})
 	metrics, err := newMetrics(cfg.Metrics, s.frames, &s.panics)
 	if err != nil {
-		return nil, fault.Wrap("register metrics", err)
+		return nil, err
 	}
 	s.metrics = metrics
 	return s, nil
