@@ -162,12 +162,8 @@ func TestStaysKnownUntilItEnds(t *testing.T) {
 type drained struct{ shut chan struct{} }
 
 func (d drained) Serve(ctx context.Context, _ net.Listener) error {
-	select {
-	case <-ctx.Done():
-		return errors.New("cut off")
-	case <-d.shut:
-		return nil
-	}
+	<-d.shut
+	return ctx.Err() // whether it was cut off
 }
 
 func (d drained) Shutdown(context.Context) error {

@@ -124,7 +124,7 @@ func (s *supervised) Run(ctx context.Context) error {
 		s.deps.Log.Error("disk poisoned, starting anew", "process", s.title, "err", err)
 		for {
 			if backoff.Sleep(ctx, s.deps.Clock, restartWait) != nil {
-				return nil
+				return nil //nolint:nilerr // it was told to stop.
 			}
 			life, err := s.start(ctx)
 			if err == nil {
