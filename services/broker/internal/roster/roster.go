@@ -122,6 +122,7 @@ func (r *Roster) Run(ctx context.Context) error {
 	parts.Go(func() { r.follow(ctx) })
 	parts.Go(func() { r.tick(ctx) })
 	parts.Go(func() { r.keepMarks(ctx) })
+	parts.Go(func() { r.watchRoom(ctx) })
 	var err error
 	select {
 	case <-ctx.Done():
