@@ -33,7 +33,7 @@ type Summary struct {
 	Base, End                       partition.Offset
 	Size                            int64  // bytes of the frames of [Base, End)
 	Tag                             uint64 // partition tag
-	Chain                           uint64 // chain word of the batch at End
+	Chain                           uint64 // chain word of the batch at End; 0 where the last batch is rewritten and does not tell
 	Epoch                           partition.Epoch
 	FirstAppendTime, LastAppendTime int64
 	HasRecords                      bool // at least one batch is not a control batch

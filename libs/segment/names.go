@@ -12,9 +12,10 @@ type Part uint8
 
 // The parts of a segment.
 const (
-	LogPart      Part = iota + 1 // frames only
-	IndexPart                    // sparse index by offset and append time; derived
-	SnapshotPart                 // the seal's digest and the state of the partition at the segment's end; derived
+	LogPart       Part = iota + 1 // frames only
+	IndexPart                     // sparse index by offset and append time; derived
+	SnapshotPart                  // the seal's digest and the state of the partition at the segment's end; derived
+	CompactedPart                 // frames that take the log part's place once the log says so
 )
 
 // The suffixes of the parts, and of a file that is not finished.
@@ -22,6 +23,8 @@ const (
 	logSuffix      = ".log"
 	indexSuffix    = ".idx"
 	snapshotSuffix = ".snap"
+	// compactedSuffix is not TempSuffix: once its Compact is committed, this file may be the only one with these bytes.
+	compactedSuffix = ".compacted"
 	// TempSuffix ends the name of a file that a crash may leave half written; it is removed on sight.
 	TempSuffix = ".tmp"
 )
@@ -40,6 +43,8 @@ func (p Part) suffix() string {
 		return logSuffix
 	case IndexPart:
 		return indexSuffix
+	case CompactedPart:
+		return compactedSuffix
 	default:
 		return snapshotSuffix
 	}
@@ -61,6 +66,8 @@ func ParseName(name string) (base partition.Offset, part Part, ok bool) {
 		part = IndexPart
 	case snapshotSuffix:
 		part = SnapshotPart
+	case compactedSuffix:
+		part = CompactedPart
 	default:
 		return 0, 0, false
 	}

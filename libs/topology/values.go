@@ -59,6 +59,15 @@ const (
 	DurabilityRelaxed Durability = "relaxed"
 )
 
+// Cleanup is how old records go.
+type Cleanup string
+
+// Cleanups.
+const (
+	CleanupDelete  Cleanup = ""        // whole segments, by retention
+	CleanupCompact Cleanup = "compact" // also records that have a newer one of their key
+)
+
 // Topic is a topic's settings. Zero means: never, or off, but where a line says otherwise.
 type Topic struct {
 	V                 int            `json:"v"`
@@ -77,10 +86,16 @@ type Topic struct {
 	SegmentAge        Duration       `json:"segmentAge"`
 	TierDisabled      bool           `json:"tierDisabled,omitempty"`
 	TierMaxLag        Duration       `json:"tierMaxLag,omitempty"`
+	Cleanup           Cleanup        `json:"cleanup,omitempty"`
+	TombstoneAge      Duration       `json:"tombstoneAge,omitempty"` // 0 = 24 h
 	BatchBytesMax     uint32         `json:"batchBytesMax"`
 	Created           time.Time      `json:"created"`
 	Deleted           *time.Time     `json:"deleted,omitempty"` // a tombstone: replicas delete their data
 }
+
+// Tiers tells whether sealed segments go to the bucket. Those of a compacted topic do not: what is there never changes, and compaction would have
+// to leave it alone.
+func (t Topic) Tiers() bool { return !t.TierDisabled && t.Cleanup != CleanupCompact }
 
 // FullName gives the topic's name in its namespace.
 func (t Topic) FullName() Name { return Name{Namespace: t.Namespace, Topic: t.Name} }

@@ -103,6 +103,9 @@ type Header struct {
 // NextOffset gives the offset behind the batch.
 func (h Header) NextOffset() uint64 { return h.BaseOffset + uint64(h.LastOffsetDelta) + 1 }
 
+// IsGap tells whether compaction has taken all records away: only the span of offsets is left.
+func (h Header) IsGap() bool { return h.RecordCount == 0 && h.Flags&FlagRewritten != 0 }
+
 // IsControl tells whether it is a control batch, which readers of records skip.
 func (h Header) IsControl() bool { return h.Kind == Control }
 
@@ -226,6 +229,12 @@ func (h *Header) check() error {
 	if h.Kind == Control {
 		if h.RecordCount|h.LastOffsetDelta|h.RawSize|uint32(h.Flags) != 0 {
 			return corrupt("a control batch with records")
+		}
+		return nil
+	}
+	if h.IsGap() {
+		if h.RawSize != 0 || h.Kind != Records || h.Size != MinBytes {
+			return corrupt("a batch without records has %d bytes, raw size %d, a body of kind %s", h.Size, h.RawSize, h.Kind)
 		}
 		return nil
 	}

@@ -20,7 +20,7 @@ type Reader struct {
 }
 
 // Reset takes a whole message, checks both CRCs, inflates it under the limits and checks every column. After an error the reader is empty.
-// A control batch gives ErrKind: ParseHeader tells it beforehand.
+// A control batch gives ErrKind: ParseHeader tells it beforehand. A batch that compaction has emptied has Len 0.
 func (r *Reader) Reset(msg []byte) error {
 	r.h, r.cols = Header{}, columns{}
 	h, err := ParseHeader(msg)
@@ -32,6 +32,10 @@ func (r *Reader) Reset(msg []byte) error {
 	}
 	if err := CheckBody(msg); err != nil {
 		return err
+	}
+	if h.IsGap() {
+		r.h = h
+		return checkGap(msg)
 	}
 	seg, at := segment(msg[framingBytes:]), HeaderBytes-framingBytes
 	var cols columns

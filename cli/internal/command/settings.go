@@ -13,9 +13,9 @@ import (
 
 // topicSettings are the flags of create and alter.
 type topicSettings struct {
-	retention, local, segmentAge, maxLag                 time.Duration
+	retention, local, segmentAge, maxLag, tombstoneAge   time.Duration
 	retentionBytes, localBytes, segmentBytes, batchBytes int64
-	durability                                           string
+	durability, cleanup                                  string
 	noTier                                               bool
 }
 
@@ -28,6 +28,9 @@ func (s *topicSettings) flags(cmd *cobra.Command) {
 	f.Var(bytesFlag{&s.segmentBytes}, "segment-bytes", "size at which a segment is closed, 64KiB to 1GiB; 0 = 128MiB")
 	f.Var(spanFlag{&s.segmentAge}, "segment-age", "age at which a segment is closed; 0s = 1h")
 	f.Var(spanFlag{&s.maxLag}, "tier-max-lag", "seal early, so that the bucket is at most this far behind; 0s = off")
+	f.Var(oneOf{&s.cleanup, []string{"delete", "compact"}}, "cleanup",
+		"delete (by retention only) or compact (keep the newest record of each key, on the brokers only)")
+	f.Var(spanFlag{&s.tombstoneAge}, "tombstone-age", "with --cleanup compact: how long a null value stays; 0s = 24h")
 	f.BoolVar(&s.noTier, "no-tier", false, "keep everything on the brokers only")
 	f.Var(oneOf{&s.durability, []string{"quorum", "relaxed"}}, "durability", "what an ack means: quorum (fsynced by a majority) or relaxed (written by a majority)")
 	f.Var(bytesFlag{&s.batchBytes}, "batch-bytes", "largest batch, 1KiB to 8MiB; 0 = 1MiB")
@@ -37,7 +40,7 @@ func (s *topicSettings) flags(cmd *cobra.Command) {
 func (s *topicSettings) topic(cmd *cobra.Command) (*controlv1.Topic, []string) {
 	t := &controlv1.Topic{
 		Retention: &controlv1.Retention{}, LocalRetention: &controlv1.LocalRetention{},
-		Segment: &controlv1.SegmentSettings{}, Tier: &controlv1.TierSettings{},
+		Segment: &controlv1.SegmentSettings{}, Tier: &controlv1.TierSettings{}, Compaction: &controlv1.CompactionSettings{},
 	}
 	var paths []string
 	for _, setting := range []struct {
@@ -52,12 +55,21 @@ func (s *topicSettings) topic(cmd *cobra.Command) (*controlv1.Topic, []string) {
 		{"segment-age", "segment.age", func() { t.Segment.Age = unsetZero(s.segmentAge) }},
 		{"tier-max-lag", "tier.max_lag", func() { t.Tier.MaxLag = unsetZero(s.maxLag) }},
 		{"no-tier", "tier.disabled", func() { t.Tier.Disabled = s.noTier }},
+		{"cleanup", "cleanup", func() { t.Cleanup = controlv1.Cleanup_CLEANUP_DELETE }},
+		{"tombstone-age", "compaction.tombstone_age", func() { t.Compaction.TombstoneAge = unsetZero(s.tombstoneAge) }},
 		{"durability", "durability", func() { t.Durability = controlv1.Durability_DURABILITY_QUORUM }},
 		{"batch-bytes", "batch_bytes_max", func() { t.BatchBytesMax = int32(min(s.batchBytes, 1<<31-1)) }},
 	} {
 		if cmd.Flags().Changed(setting.flag) {
 			setting.set()
 			paths = append(paths, setting.path)
+		}
+	}
+	if s.cleanup == "compact" {
+		t.Cleanup = controlv1.Cleanup_CLEANUP_COMPACT
+		if !cmd.Flags().Changed("no-tier") {
+			t.Tier.Disabled = true // the one way to have it
+			paths = append(paths, "tier.disabled")
 		}
 	}
 	if s.durability == "relaxed" {

@@ -304,6 +304,7 @@ func (p *program) describe(t *controlv1.Topic) error {
 		{"partitions", fmt.Sprint(t.GetPartitions())},
 		{"replicas", fmt.Sprint(t.GetReplicationFactor())},
 		{"durability", durability(t)},
+		{"cleanup", cleanup(t)},
 		{"retention", retention(t)},
 		{"local retention", keep(t.GetLocalRetention().GetTime(), t.GetLocalRetention().GetBytes(), "the newest 1GiB or 1h of what the bucket has")},
 		{"segments", keep(t.GetSegment().GetAge(), t.GetSegment().GetBytes(), "")},
@@ -340,6 +341,17 @@ func tier(t *controlv1.Topic) string {
 	default:
 		return "on"
 	}
+}
+
+func cleanup(t *controlv1.Topic) string {
+	if t.GetCleanup() != controlv1.Cleanup_CLEANUP_COMPACT {
+		return "delete"
+	}
+	age := 24 * time.Hour
+	if d := t.GetCompaction().GetTombstoneAge(); d != nil {
+		age = d.AsDuration()
+	}
+	return fmt.Sprintf("compact, null values stay %v", age)
 }
 
 func retention(t *controlv1.Topic) string {

@@ -115,6 +115,8 @@ func (a *auditor) sort(names []string) {
 			a.bases = append(a.bases, base)
 		case part == segment.IndexPart:
 			a.indexes[base] = true
+		case part == segment.CompactedPart:
+			a.find(name, false, 0, base, "a compacted segment that is not in its place; the broker puts it there or removes it")
 		default:
 			a.snapshots = append(a.snapshots, base)
 		}
@@ -223,6 +225,12 @@ func (a *auditor) snapshot(base partition.Offset) {
 	if s.Base != base {
 		a.find(name, true, 0, base, "it is of segment %d", s.Base)
 		return
+	}
+	for _, log := range a.out.Segments {
+		if log.Base == s.Base && log.End == s.End && log.Size < s.Size {
+			a.find(name, false, 0, base, "it has the digest of before the segment was compacted; the broker renews it")
+			return
+		}
 	}
 	sum, err := segment.DigestFile(a.fs, a.dir+"/"+segment.Name(base, segment.LogPart), s.Size)
 	switch {

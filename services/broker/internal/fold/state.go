@@ -38,6 +38,7 @@ type State struct {
 	head       int // entries before it are folded
 	boundaries []boundary
 	seals      []sealed.Seal // committed since TakeSeals
+	compacted  bool          // a Compact was committed since TakeCompacted
 }
 
 // New makes the state of a log that begins at start.
@@ -59,6 +60,10 @@ func (s *State) Epochs() []quorum.EpochStart { return slices.Clone(s.epochs) }
 
 // Add takes in a stamped batch at the end of the log. msg may be reused afterwards.
 func (s *State) Add(h *batch.Header, msg []byte) error {
+	if h.Flags&batch.FlagRewritten != 0 {
+		// Producers' words do not say any more what was published. Compaction stays below the newest snapshots, so one of them is missing.
+		return fault.Errorf(fault.Corrupt, "fold batch at %d: compaction has rewritten it, and no snapshot of behind it can be used", h.BaseOffset)
+	}
 	w := waiting{header: *h}
 	if h.IsControl() {
 		control, err := batch.ReadControl(slices.Clone(msg))
@@ -129,6 +134,8 @@ func (s *State) fold(w *waiting) error {
 	switch w.control.Which() {
 	case batchcapnp.Control_Which_producerExpire:
 		return s.expire(*w.control)
+	case batchcapnp.Control_Which_compact:
+		s.compacted = true
 	case batchcapnp.Control_Which_seal:
 		seal, err := sealed.ReadSeal(*w.control)
 		if err != nil {
@@ -146,6 +153,13 @@ func (s *State) TakeSeals() []sealed.Seal {
 	seals := s.seals
 	s.seals = nil
 	return seals
+}
+
+// TakeCompacted tells whether a Compact was committed since it was last called, so that a Seal may say other bytes than the disk has.
+func (s *State) TakeCompacted() bool {
+	compacted := s.compacted
+	s.compacted = false
+	return compacted
 }
 
 func (s *State) expire(control batchcapnp.Control) error {

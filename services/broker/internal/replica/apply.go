@@ -136,6 +136,9 @@ func (r *Replica) commit(e quorum.Commit) {
 		return
 	}
 	r.markSealed()
+	if r.fold.TakeCompacted() {
+		r.settleCompacted()
+	}
 	r.show() // whoever is answered finds what he was answered
 	r.waiting.commit(r, e.HighWatermark)
 	r.admin.committed(e.HighWatermark)

@@ -12,6 +12,7 @@ import (
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
@@ -92,6 +93,8 @@ type Deps struct {
 	Clock     clock.Clock
 	Metrics   *Metrics
 	Log       *slog.Logger
+	// Compact is the disk's turn to compact. nil = nothing is compacted.
+	Compact *compact.Turn
 	// Full tells whether the disk is too full to take records. nil = never.
 	Full func() bool
 	// Failed is called at most once, from the replica's goroutine, when the replica has stopped because of its disk or its log.

@@ -129,4 +129,6 @@ func (r *Replica) findSealed() {
 	}
 	r.tier.marked = max(r.tier.marked, min(r.wal.Start(), r.fold.Tier.SealedEnd()))
 	r.markSealed()
+	r.fold.TakeCompacted()
+	r.settleCompacted()
 }

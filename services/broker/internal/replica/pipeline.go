@@ -5,6 +5,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 )
 
@@ -15,8 +16,9 @@ const (
 	opAppend opKind = iota
 	opSync
 	opTruncate
-	opMark // MarkSealed
-	opDrop // DropBefore
+	opMark    // MarkSealed
+	opDrop    // DropBefore
+	opCompact // InstallCompacted
 )
 
 // op is one mutation of the log, done by a worker in the order the goroutine asked for it.
@@ -30,7 +32,8 @@ type op struct {
 	base       partition.Offset
 	sum        [32]byte
 	snapshot   []byte
-	done       func(error) // mark, drop: on the replica's goroutine; may be nil
+	index      *segment.Index // compact
+	done       func(error)    // mark, drop: on the replica's goroutine; may be nil
 }
 
 // pipeline holds what waits for the log. One job at a time is with the workers (doc.go 1).
@@ -129,6 +132,12 @@ func (r *Replica) performOne(o *op, out *outcome) {
 		r.settle(o, out, r.wal.MarkSealed(o.base, o.sum, o.snapshot))
 	case opDrop:
 		r.settle(o, out, r.wal.DropBefore(o.end))
+	case opCompact:
+		err := r.wal.InstallCompacted(o.index, o.sum)
+		if fault.Is(err, fault.NotFound) {
+			err = nil // retention has dropped the segment
+		}
+		r.settle(o, out, err)
 	}
 }
 

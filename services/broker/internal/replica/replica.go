@@ -51,6 +51,7 @@ type Replica struct {
 	tier     tierState
 	seals    []sealWaiter
 	kept     housekeeper
+	compact  compaction
 	failure  error
 	changed  bool // tell deps.Changed at the end of the round
 	calls    []func()
@@ -106,7 +107,7 @@ func cutPolicy(t topology.Topic) quorum.CutPolicy {
 	if p.Bytes <= 0 {
 		p.Bytes = segmentBytesDefault
 	}
-	if lag := time.Duration(t.TierMaxLag); lag > 0 && !t.TierDisabled && (p.Age == 0 || lag < p.Age) {
+	if lag := time.Duration(t.TierMaxLag); lag > 0 && t.Tiers() && (p.Age == 0 || lag < p.Age) {
 		p.Age = lag
 	}
 	return p

@@ -29,7 +29,7 @@ func (r *Replica) hasHarvest() bool {
 	if len(t.Collectable(r.time.expiry, r.tier.exportedVersion, 1)) > 0 || t.TierEnd() > 0 && r.tier.exportedVersion < t.Version() {
 		return true
 	}
-	return !r.topic.Load().TierDisabled && t.HasSeal(r.tier.marked)
+	return r.topic.Load().Tiers() && t.HasSeal(r.tier.marked)
 }
 
 // HasHarvest tells whether there is work for a tierer, without asking the replica's goroutine.
@@ -52,7 +52,7 @@ func (r *Replica) Harvest(ctx context.Context, n int) (h Harvest, ok bool, err e
 			ExportedVersion: r.tier.exportedVersion, TableVersion: t.Version(),
 			Collectable: t.Collectable(r.time.expiry, r.tier.exportedVersion, harvestKeys),
 		}
-		if !r.topic.Load().TierDisabled {
+		if r.topic.Load().Tiers() {
 			h.Sealed = r.sealedSegments(n)
 		}
 		answer(work{h, true}, nil)
@@ -69,7 +69,7 @@ func (r *Replica) sealedSegments(n int) []SealedSegment {
 	var out []SealedSegment
 	for _, seal := range r.fold.Tier.Seals() {
 		s, ok := info[seal.Base]
-		if !ok || seal.End > r.tier.marked || len(out) == n {
+		if !ok || seal.End > r.tier.marked || len(out) == n || uint64(s.Size) != seal.Size { // its compacted file is not in place yet
 			break
 		}
 		out = append(out, SealedSegment{Seal: seal, Epoch: s.Epoch, FirstAppendTime: s.FirstAppendTime, LastAppendTime: s.LastAppendTime})

@@ -105,6 +105,7 @@ func (r *Replica) keepHouse() {
 	topic := r.topic.Load()
 	pieces, open := r.pieces()
 	r.dropLocal(pieces, open)
+	r.startCompaction()
 	if r.kept.logged || !r.admin.idle() {
 		return
 	}

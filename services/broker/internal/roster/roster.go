@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
@@ -29,6 +31,8 @@ type Config struct {
 	// Sync is when appends are synced. A policy below every batch makes quorum topics weaker, which every ack then says.
 	Sync   replica.SyncPolicy
 	Limits replica.Limits
+	// CompactRate is how fast the disk's topics are compacted, in bytes a second, and CompactMemory what the keys of a pass may take. 0 = default.
+	CompactRate, CompactMemory int64
 }
 
 // View is the topology as it is followed; topology.Follower is one.
@@ -61,6 +65,7 @@ type Roster struct {
 	full    atomic.Bool
 	failed  chan error
 	retry   chan struct{} // a replica should be looked at again
+	compact *compact.Turn
 	turn    atomic.Uint64 // where the next harvest begins
 	opening sync.WaitGroup
 
@@ -89,6 +94,10 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	if cfg.Node == 0 || cfg.Incarnation == 0 || cfg.Cluster.IsZero() {
 		return nil, fault.Errorf(fault.Invalid, "make roster: node %d, incarnation %d, cluster %s: none may be zero", cfg.Node, cfg.Incarnation, cfg.Cluster)
 	}
+	turn, err := compact.NewTurn(deps.Clock, cmp.Or(cfg.CompactRate, compactRate), cmp.Or(cfg.CompactMemory, compactMemory))
+	if err != nil {
+		return nil, fault.Errorf(fault.Invalid, "make roster: %w", err)
+	}
 	if err := deps.FS.MkdirAll(root); err != nil {
 		return nil, fault.Errorf(fault.DiskPoisoned, "make replica directory: %w", err)
 	}
@@ -98,7 +107,7 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	r := &Roster{
 		cfg: cfg, deps: deps, files: segment.NewFiles(deps.FS, openFilesMax), metrics: replica.NewMetrics(deps.Metrics),
 		swaps: make(chan struct{}, activatingMax), opens: make(chan struct{}, openingMax),
-		failed: make(chan error, 1), retry: make(chan struct{}, 1),
+		failed: make(chan error, 1), retry: make(chan struct{}, 1), compact: turn,
 	}
 	r.mu.held = map[partition.UUID]*held{}
 	r.mu.serving = map[partition.ID]*replica.Replica{}

@@ -16,6 +16,18 @@ func FillSealControl(c batchcapnp.Control, s Seal) error {
 	return FillSeal(out, s)
 }
 
+// FillCompact makes a control batch say what a sealed segment becomes.
+func FillCompact(c batchcapnp.Control, s Seal) error {
+	out, err := c.NewCompact()
+	if err != nil {
+		return err
+	}
+	out.SetBase(uint64(s.Base))
+	out.SetEnd(uint64(s.End))
+	out.SetSize(s.Size)
+	return out.SetSha256(s.SHA256[:])
+}
+
 // FillCommit makes a control batch put segments into the tier table.
 func FillCommit(c batchcapnp.Control, segments []Segment) error {
 	out, err := c.NewTierCommit()

@@ -153,6 +153,20 @@ func ReadSeal(control batchcapnp.Control) (Seal, error) {
 	return readSeal(in)
 }
 
+// ReadCompact reads the Compact in a control batch of that kind, as the Seal that the segment has from then on.
+func ReadCompact(control batchcapnp.Control) (Seal, error) {
+	in, err := control.Compact()
+	if err != nil {
+		return Seal{}, err
+	}
+	sum, err := in.Sha256()
+	if err != nil {
+		return Seal{}, err
+	}
+	digest, err := digestOf(sum)
+	return Seal{Base: partition.Offset(in.Base()), End: partition.Offset(in.End()), Size: in.Size(), SHA256: digest}, err
+}
+
 func readSeal(in batchcapnp.Control_Seal) (Seal, error) {
 	sum, err := in.Sha256()
 	if err != nil {

@@ -124,6 +124,13 @@ func (t *Table) apply(control batchcapnp.Control, version uint64) (changed bool,
 			return false, err
 		}
 		return t.collect(keys), nil
+	case batchcapnp.Control_Which_compact:
+		in, err := ReadCompact(control)
+		if err != nil {
+			return false, err
+		}
+		t.compact(in)
+		return false, nil // a manifest shows what is tiered
 	default:
 		return false, nil
 	}
@@ -142,6 +149,30 @@ func (t *Table) seal(in batchcapnp.Control_Seal) (bool, error) {
 		t.seals = append(t.seals, s)
 	}
 	return t.skipTrimmed(), nil // a Seal alone changes nothing that a manifest shows
+}
+
+// compact has a Seal say what the segment became. One of a segment that is tiered, or trimmed away, since it was proposed says nothing.
+func (t *Table) compact(now Seal) {
+	if i := t.sealOf(now); i >= 0 && now.Size < t.seals[i].Size {
+		t.seals[i] = now
+	}
+}
+
+func (t *Table) sealOf(s Seal) int {
+	return slices.IndexFunc(t.seals, func(old Seal) bool { return old.Base == s.Base && old.End == s.End })
+}
+
+// CheckCompact tells whether a compacted segment may take the place of what a Seal names. Errors: Conflict where it is tiered or gone, or where
+// another one has taken its place that is not larger.
+func (t *Table) CheckCompact(now Seal) error {
+	i := t.sealOf(now)
+	switch {
+	case i < 0:
+		return fault.Errorf(fault.Conflict, "compact segment [%d, %d): it is tiered or gone", now.Base, now.End)
+	case now.Size >= t.seals[i].Size:
+		return fault.Errorf(fault.Conflict, "compact segment [%d, %d): %d bytes in place of %d", now.Base, now.End, now.Size, t.seals[i].Size)
+	}
+	return nil
 }
 
 func (t *Table) trim(to partition.Offset) bool {
@@ -241,6 +272,8 @@ func (t *Table) CheckCommit(segments []Segment) ([]Segment, error) {
 			return nil, fault.Errorf(fault.Conflict, "commit segment [%d, %d): the next one begins at %d", s.Base, s.End, end)
 		case len(seals) == 0 || seals[0].Base != s.Base:
 			return nil, fault.Errorf(fault.Conflict, "commit segment [%d, %d): it is not sealed", s.Base, s.End)
+		case seals[0].End == s.End && seals[0].Size < s.Size:
+			return nil, fault.Errorf(fault.Conflict, "commit segment [%d, %d): it was compacted from %d bytes to %d", s.Base, s.End, s.Size, seals[0].Size)
 		case seals[0] != Seal{Base: s.Base, End: s.End, Size: s.Size, SHA256: s.SHA256}:
 			return nil, fault.Errorf(fault.Corrupt, "commit segment [%d, %d): %d bytes with digest %x, the seal says [%d, %d), %d bytes, %x",
 				s.Base, s.End, s.Size, s.SHA256[:4], seals[0].Base, seals[0].End, seals[0].Size, seals[0].SHA256[:4])

@@ -94,6 +94,7 @@ type Log struct {
 	overhang   bool // the open file has bytes behind its end that recovery did not dare to cut; the next write does
 	faults     []segment.Range
 	generation uint64
+	installed  uint64   // compacted files that were put in place
 	readers    []source // of sealed and closed; rebuilt when those change
 	frames     []segment.Frame
 
@@ -116,8 +117,8 @@ type view struct {
 	file   *segment.Open // the writer behind open, for Sync
 	faults []segment.Range
 	broken bool
-	// generation is the log's: places found in a view of another one may be wrong.
-	generation uint64
+	// generation and installed are the log's: places found in a view of other ones may be wrong.
+	generation, installed uint64
 }
 
 // source is a segment that can be read.
@@ -129,7 +130,7 @@ type source struct {
 
 // publish makes the present state what readers see. Called with mutate held.
 func (l *Log) publish() {
-	v := &view{start: l.start(), tail: l.tail, closed: l.readers, faults: l.faults, file: l.open, broken: l.broken, generation: l.generation}
+	v := &view{start: l.start(), tail: l.tail, closed: l.readers, faults: l.faults, file: l.open, broken: l.broken, generation: l.generation, installed: l.installed}
 	if l.open != nil {
 		v.open = &source{Reader: l.open.Reader(), state: StateOpen}
 	}

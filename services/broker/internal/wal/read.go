@@ -1,8 +1,10 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"sort"
 	"sync/atomic"
 
@@ -66,7 +68,21 @@ func (c *Chunk) Close() error {
 // Below Start: ErrBelowStart (fault.OffsetTiered with the start). Above limit or End: fault.OffsetOutOfRange with the lower of them. In a
 // damaged range: fault.Corrupt.
 func (l *Log) Read(from, limit partition.Offset, maxBytes int) (*Chunk, error) {
-	v := l.view.Load()
+	return current(l, func(v *view) (*Chunk, error) { return l.read(v, from, limit, maxBytes) })
+}
+
+// current looks at the log as it is, and again if the file that was looked for has made room for a compacted one in the meantime.
+func current[T any](l *Log, look func(*view) (T, error)) (T, error) {
+	for {
+		v := l.view.Load()
+		found, err := look(v)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || l.view.Load().installed == v.installed {
+			return found, err
+		}
+	}
+}
+
+func (l *Log) read(v *view, from, limit partition.Offset, maxBytes int) (*Chunk, error) {
 	limit = min(limit, v.tail.End)
 	if err := v.covers(from, limit); err != nil {
 		return nil, fault.Wrap(op("read", from), err)
@@ -93,7 +109,7 @@ func (l *Log) Read(from, limit partition.Offset, maxBytes int) (*Chunk, error) {
 		return empty, nil
 	}
 	l.cursors[cursorOf(run.Next)].Store(&cursor{
-		Entry: segment.Entry{Offset: run.Next, Position: run.Position + run.Size}, base: r.Base, generation: v.generation,
+		Entry: segment.Entry{Offset: run.Next, Position: run.Position + run.Size}, base: r.Base, generation: v.generation, installed: v.installed,
 	})
 	c := &Chunk{FirstOffset: run.First, NextOffset: run.Next, position: run.Position, size: run.Size}
 	return c.pin(r.File())
@@ -102,8 +118,8 @@ func (l *Log) Read(from, limit partition.Offset, maxBytes int) (*Chunk, error) {
 // cursor is where an earlier read ended: a reader that goes on there need not search.
 type cursor struct {
 	segment.Entry
-	base       partition.Offset
-	generation uint64
+	base                  partition.Offset
+	generation, installed uint64
 }
 
 // cursors is how many of them a log remembers.
@@ -115,7 +131,7 @@ func cursorOf(o partition.Offset) int { return int(uint64(o) * 0x9e3779b97f4a7c1
 // near gives the place of an offset if some reader has just come there; else nothing.
 func (l *Log) near(v *view, r *segment.Reader, from partition.Offset) segment.Entry {
 	c := l.cursors[cursorOf(from)].Load()
-	if c == nil || c.Offset != from || c.base != r.Base || c.generation != v.generation {
+	if c == nil || c.Offset != from || c.base != r.Base || c.generation != v.generation || c.installed != v.installed {
 		return segment.Entry{}
 	}
 	return c.Entry
@@ -162,29 +178,31 @@ func (v *view) all() []source {
 
 // OffsetAt gives the first offset whose batch was appended at appendTime (microseconds since 1970) or later, at most limit.
 func (l *Log) OffsetAt(appendTime int64, limit partition.Offset) (partition.Offset, error) {
-	v := l.view.Load()
-	limit = min(limit, v.tail.End)
-	all := v.all()
-	i := sort.Search(len(all), func(i int) bool { return all[i].Size > 0 && all[i].LastAppendTime >= appendTime })
-	if i == len(all) {
-		return limit, nil
-	}
-	found, err := all[i].FirstAt(appendTime)
-	return min(found, limit), err
+	return current(l, func(v *view) (partition.Offset, error) {
+		limit := min(limit, v.tail.End)
+		all := v.all()
+		i := sort.Search(len(all), func(i int) bool { return all[i].Size > 0 && all[i].LastAppendTime >= appendTime })
+		if i == len(all) {
+			return limit, nil
+		}
+		found, err := all[i].FirstAt(appendTime)
+		return min(found, limit), err
+	})
 }
 
 // At gives the header of the batch that holds an offset of [Start, End).
 func (l *Log) At(o partition.Offset) (batch.Header, error) {
-	v := l.view.Load()
-	err := v.covers(o, v.tail.End)
-	if err == nil && o == v.tail.End {
-		err = &fault.Error{Kind: fault.OffsetOutOfRange, Err: fmt.Errorf("the end is %d", o), Offset: uint64(o)}
-	}
-	if err != nil {
-		return batch.Header{}, fault.Wrap(op("read header", o), err)
-	}
-	h, _, err := v.find(o).Header(o)
-	return h, err
+	return current(l, func(v *view) (batch.Header, error) {
+		err := v.covers(o, v.tail.End)
+		if err == nil && o == v.tail.End {
+			err = &fault.Error{Kind: fault.OffsetOutOfRange, Err: fmt.Errorf("the end is %d", o), Offset: uint64(o)}
+		}
+		if err != nil {
+			return batch.Header{}, fault.Wrap(op("read header", o), err)
+		}
+		h, _, err := v.find(o).Header(o)
+		return h, err
+	})
 }
 
 // Scan visits the batches from the one that holds from on up to the present End, with bodies checked; the message is valid during the visit

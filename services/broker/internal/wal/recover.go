@@ -153,7 +153,8 @@ func (r *recovery) list() error {
 	}
 	for _, name := range names {
 		base, part, ok := segment.ParseName(name)
-		if strings.HasSuffix(name, segment.TempSuffix) || ok && part == segment.IndexPart && !logs[base] {
+		derived := part == segment.IndexPart || part == segment.CompactedPart
+		if strings.HasSuffix(name, segment.TempSuffix) || ok && derived && !logs[base] {
 			if err := l.fs.Remove(l.dir + "/" + name); err != nil {
 				return err
 			}
@@ -228,18 +229,23 @@ func (r *recovery) adopt(base, next partition.Offset) error {
 			l.log.Warn("cannot write an index, it will be made again", "segment", uint64(base), "err", err)
 		}
 	} else {
-		r.end = segment.Place{Offset: x.End, Position: x.Size, Chain: x.Chain}
+		r.end = endOf(x)
 	}
 	if next > r.sealed {
 		l.closed = append(l.closed, segment.AdoptClosed(l.files, l.dir, x))
 		return nil
 	}
 	var sum [32]byte
-	if s, err := segment.LoadSnapshotHeader(l.fs, l.path(base, segment.SnapshotPart)); err == nil && s.Base == base && s.End == next {
-		sum = s.SHA256
+	if s, err := segment.LoadSnapshotHeader(l.fs, l.path(base, segment.SnapshotPart)); err == nil && s.Base == base && s.End == next && s.Size == x.Size {
+		sum = s.SHA256 // a crash may have come between a compacted file and its snapshot; then the caller installs it again
 	}
 	l.sealed = append(l.sealed, segment.AdoptSealed(l.files, l.dir, x, sum))
 	return nil
+}
+
+// endOf is the place behind a segment. Behind a rewritten batch the chain is said by what follows.
+func endOf(x *segment.Index) segment.Place {
+	return segment.Place{Offset: x.End, Position: x.Size, Chain: x.Chain, Unchained: x.Size > 0 && x.Chain == 0}
 }
 
 // assess reads a segment whose index cannot be used, or only in part.
@@ -252,7 +258,7 @@ func (r *recovery) assess(base partition.Offset, size int64, prefix *segment.Ind
 	}
 	defer file.Forget()
 	defer file.Unpin()
-	unchained := false
+	unchained := prefix != nil && endOf(prefix).Unchained
 	if prefix == nil {
 		prefix = &segment.Index{Summary: segment.Summary{Base: base, End: base, Tag: l.tag, Chain: r.end.Chain}}
 		unchained = r.end.Unchained

@@ -43,6 +43,7 @@ func readTopic(in *controlv1.Topic) (topology.Topic, error) {
 		{"localRetention.time", in.GetLocalRetention().GetTime(), &t.LocalTime},
 		{"segment.age", in.GetSegment().GetAge(), &t.SegmentAge},
 		{"tier.maxLag", in.GetTier().GetMaxLag(), &t.TierMaxLag},
+		{"compaction.tombstoneAge", in.GetCompaction().GetTombstoneAge(), &t.TombstoneAge},
 	} {
 		if err := span.from.CheckValid(); span.from != nil && err != nil {
 			return t, fault.Errorf(fault.Invalid, "%s: %w", span.field, err)
@@ -57,8 +58,11 @@ func readTopic(in *controlv1.Topic) (topology.Topic, error) {
 	switch in.GetCleanup() {
 	case controlv1.Cleanup_CLEANUP_UNSPECIFIED, controlv1.Cleanup_CLEANUP_DELETE:
 		return t, nil
+	case controlv1.Cleanup_CLEANUP_COMPACT:
+		t.Cleanup = topology.CleanupCompact
+		return t, nil
 	default:
-		return t, fault.Errorf(fault.Invalid, "cleanup: %v is not legal: CLEANUP_DELETE", in.GetCleanup())
+		return t, fault.Errorf(fault.Invalid, "cleanup: %v is not legal: CLEANUP_DELETE or CLEANUP_COMPACT", in.GetCleanup())
 	}
 }
 
@@ -88,6 +92,12 @@ func writeTopic(topic topology.Versioned[topology.Topic], v *topology.View) *con
 		Segment:        &controlv1.SegmentSettings{Bytes: t.SegmentBytes, Age: span(t.SegmentAge)},
 		Tier:           &controlv1.TierSettings{Disabled: t.TierDisabled, MaxLag: span(t.TierMaxLag)},
 		BatchBytesMax:  int32(t.BatchBytesMax), //nolint:gosec // bounded by catalog.
+	}
+	if t.Cleanup == topology.CleanupCompact {
+		out.Cleanup = controlv1.Cleanup_CLEANUP_COMPACT
+	}
+	if t.TombstoneAge != 0 {
+		out.Compaction = &controlv1.CompactionSettings{TombstoneAge: span(t.TombstoneAge)}
 	}
 	if t.Durability == topology.DurabilityRelaxed {
 		out.Durability = controlv1.Durability_DURABILITY_RELAXED

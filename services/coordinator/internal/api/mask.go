@@ -16,19 +16,20 @@ type setter func(to, from *topology.Topic)
 // setters by the field mask's path. A message's path stands for all below it.
 func setters() map[string]setter {
 	return map[string]setter{
-		"partitions":            func(to, from *topology.Topic) { to.Partitions = from.Partitions },
-		"replication_factor":    func(to, from *topology.Topic) { to.ReplicationFactor = from.ReplicationFactor },
-		"retention.time":        func(to, from *topology.Topic) { to.RetentionTime = from.RetentionTime },
-		"retention.bytes":       func(to, from *topology.Topic) { to.RetentionBytes = from.RetentionBytes },
-		"local_retention.time":  func(to, from *topology.Topic) { to.LocalTime = from.LocalTime },
-		"local_retention.bytes": func(to, from *topology.Topic) { to.LocalBytes = from.LocalBytes },
-		"durability":            func(to, from *topology.Topic) { to.Durability = from.Durability },
-		"cleanup":               func(_, _ *topology.Topic) {}, // has one legal value
-		"segment.bytes":         func(to, from *topology.Topic) { to.SegmentBytes = from.SegmentBytes },
-		"segment.age":           func(to, from *topology.Topic) { to.SegmentAge = from.SegmentAge },
-		"tier.disabled":         func(to, from *topology.Topic) { to.TierDisabled = from.TierDisabled },
-		"tier.max_lag":          func(to, from *topology.Topic) { to.TierMaxLag = from.TierMaxLag },
-		"batch_bytes_max":       func(to, from *topology.Topic) { to.BatchBytesMax = from.BatchBytesMax },
+		"partitions":               func(to, from *topology.Topic) { to.Partitions = from.Partitions },
+		"replication_factor":       func(to, from *topology.Topic) { to.ReplicationFactor = from.ReplicationFactor },
+		"retention.time":           func(to, from *topology.Topic) { to.RetentionTime = from.RetentionTime },
+		"retention.bytes":          func(to, from *topology.Topic) { to.RetentionBytes = from.RetentionBytes },
+		"local_retention.time":     func(to, from *topology.Topic) { to.LocalTime = from.LocalTime },
+		"local_retention.bytes":    func(to, from *topology.Topic) { to.LocalBytes = from.LocalBytes },
+		"durability":               func(to, from *topology.Topic) { to.Durability = from.Durability },
+		"cleanup":                  func(to, from *topology.Topic) { to.Cleanup = from.Cleanup },
+		"segment.bytes":            func(to, from *topology.Topic) { to.SegmentBytes = from.SegmentBytes },
+		"segment.age":              func(to, from *topology.Topic) { to.SegmentAge = from.SegmentAge },
+		"tier.disabled":            func(to, from *topology.Topic) { to.TierDisabled = from.TierDisabled },
+		"tier.max_lag":             func(to, from *topology.Topic) { to.TierMaxLag = from.TierMaxLag },
+		"compaction.tombstone_age": func(to, from *topology.Topic) { to.TombstoneAge = from.TombstoneAge },
+		"batch_bytes_max":          func(to, from *topology.Topic) { to.BatchBytesMax = from.BatchBytesMax },
 	}
 }
 
@@ -69,18 +70,20 @@ func identifies(path string) bool {
 func populated(t *controlv1.Topic) []string {
 	var paths []string
 	for path, set := range map[string]bool{
-		"partitions":            t.GetPartitions() != 0,
-		"replication_factor":    t.GetReplicationFactor() != 0,
-		"retention.time":        t.GetRetention().GetTime() != nil,
-		"retention.bytes":       t.GetRetention().GetBytes() != 0,
-		"local_retention.time":  t.GetLocalRetention().GetTime() != nil,
-		"local_retention.bytes": t.GetLocalRetention().GetBytes() != 0,
-		"durability":            t.GetDurability() != 0,
-		"segment.bytes":         t.GetSegment().GetBytes() != 0,
-		"segment.age":           t.GetSegment().GetAge() != nil,
-		"tier.disabled":         t.GetTier().GetDisabled(),
-		"tier.max_lag":          t.GetTier().GetMaxLag() != nil,
-		"batch_bytes_max":       t.GetBatchBytesMax() != 0,
+		"partitions":               t.GetPartitions() != 0,
+		"replication_factor":       t.GetReplicationFactor() != 0,
+		"retention.time":           t.GetRetention().GetTime() != nil,
+		"retention.bytes":          t.GetRetention().GetBytes() != 0,
+		"local_retention.time":     t.GetLocalRetention().GetTime() != nil,
+		"local_retention.bytes":    t.GetLocalRetention().GetBytes() != 0,
+		"durability":               t.GetDurability() != 0,
+		"cleanup":                  t.GetCleanup() != 0,
+		"compaction.tombstone_age": t.GetCompaction().GetTombstoneAge() != nil,
+		"segment.bytes":            t.GetSegment().GetBytes() != 0,
+		"segment.age":              t.GetSegment().GetAge() != nil,
+		"tier.disabled":            t.GetTier().GetDisabled(),
+		"tier.max_lag":             t.GetTier().GetMaxLag() != nil,
+		"batch_bytes_max":          t.GetBatchBytesMax() != 0,
 	} {
 		if set {
 			paths = append(paths, path)

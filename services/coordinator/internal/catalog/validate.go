@@ -105,6 +105,15 @@ func checkSettings(t topology.Topic) error {
 	default:
 		return fault.Errorf(fault.Invalid, "durability: %q is not legal: quorum or relaxed", t.Durability)
 	}
+	switch t.Cleanup {
+	case topology.CleanupDelete:
+	case topology.CleanupCompact:
+		if !t.TierDisabled {
+			return fault.Errorf(fault.Invalid, "cleanup: a compacted topic cannot be in the bucket, whose objects never change: set tier.disabled too")
+		}
+	default:
+		return fault.Errorf(fault.Invalid, "cleanup: %q is not legal: delete or compact", t.Cleanup)
+	}
 	if t.SegmentBytes < SegmentBytesMin || t.SegmentBytes > SegmentBytesMax {
 		return outside("segment.bytes", t.SegmentBytes, SegmentBytesMin, SegmentBytesMax)
 	}
@@ -127,6 +136,7 @@ func checkSettings(t topology.Topic) error {
 		{"localRetention.time", t.LocalTime},
 		{"segment.age", t.SegmentAge},
 		{"tier.maxLag", t.TierMaxLag},
+		{"compaction.tombstoneAge", t.TombstoneAge},
 	} {
 		if d := time.Duration(span.d); d != 0 && (d < DurationMin || d > DurationMax) {
 			return fault.Errorf(fault.Invalid, "%s: %v is outside %v to %v (100 years)", span.field, d, DurationMin, DurationMax)

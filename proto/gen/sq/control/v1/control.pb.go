@@ -89,6 +89,10 @@ const (
 	Cleanup_CLEANUP_UNSPECIFIED Cleanup = 0
 	// Whole segments by age or size.
 	Cleanup_CLEANUP_DELETE Cleanup = 1
+	// Of each key the newest record stays; older ones go from segments that are complete. A record with a key and a null value is a tombstone: it
+	// goes too, once it is older than the tombstone age. Records without a key stay. Retention, where set, deletes whole segments beside that. Such
+	// a topic is not in the bucket: tier.disabled must be set.
+	Cleanup_CLEANUP_COMPACT Cleanup = 2
 )
 
 // Enum value maps for Cleanup.
@@ -96,10 +100,12 @@ var (
 	Cleanup_name = map[int32]string{
 		0: "CLEANUP_UNSPECIFIED",
 		1: "CLEANUP_DELETE",
+		2: "CLEANUP_COMPACT",
 	}
 	Cleanup_value = map[string]int32{
 		"CLEANUP_UNSPECIFIED": 0,
 		"CLEANUP_DELETE":      1,
+		"CLEANUP_COMPACT":     2,
 	}
 )
 
@@ -236,6 +242,52 @@ func (x *LocalRetention) GetBytes() int64 {
 	return 0
 }
 
+// What CLEANUP_COMPACT does.
+type CompactionSettings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long a tombstone stays, by append time, so that readers see it. Unset = 24 h.
+	TombstoneAge  *durationpb.Duration `protobuf:"bytes,1,opt,name=tombstone_age,json=tombstoneAge,proto3" json:"tombstone_age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompactionSettings) Reset() {
+	*x = CompactionSettings{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompactionSettings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompactionSettings) ProtoMessage() {}
+
+func (x *CompactionSettings) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompactionSettings.ProtoReflect.Descriptor instead.
+func (*CompactionSettings) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CompactionSettings) GetTombstoneAge() *durationpb.Duration {
+	if x != nil {
+		return x.TombstoneAge
+	}
+	return nil
+}
+
 // When segments are cut.
 type SegmentSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -249,7 +301,7 @@ type SegmentSettings struct {
 
 func (x *SegmentSettings) Reset() {
 	*x = SegmentSettings{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[2]
+	mi := &file_sq_control_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -261,7 +313,7 @@ func (x *SegmentSettings) String() string {
 func (*SegmentSettings) ProtoMessage() {}
 
 func (x *SegmentSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[2]
+	mi := &file_sq_control_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -274,7 +326,7 @@ func (x *SegmentSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SegmentSettings.ProtoReflect.Descriptor instead.
 func (*SegmentSettings) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SegmentSettings) GetBytes() int64 {
@@ -304,7 +356,7 @@ type TierSettings struct {
 
 func (x *TierSettings) Reset() {
 	*x = TierSettings{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[3]
+	mi := &file_sq_control_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +368,7 @@ func (x *TierSettings) String() string {
 func (*TierSettings) ProtoMessage() {}
 
 func (x *TierSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[3]
+	mi := &file_sq_control_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +381,7 @@ func (x *TierSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierSettings.ProtoReflect.Descriptor instead.
 func (*TierSettings) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TierSettings) GetDisabled() bool {
@@ -372,14 +424,15 @@ type Topic struct {
 	// Changes with each change of the topic; an update that carries an older one is refused.
 	Etag string `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Set by SQ; not in lists.
-	PartitionStates []*Partition `protobuf:"bytes,15,rep,name=partition_states,json=partitionStates,proto3" json:"partition_states,omitempty"`
+	PartitionStates []*Partition        `protobuf:"bytes,15,rep,name=partition_states,json=partitionStates,proto3" json:"partition_states,omitempty"`
+	Compaction      *CompactionSettings `protobuf:"bytes,16,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Topic) Reset() {
 	*x = Topic{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[4]
+	mi := &file_sq_control_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +444,7 @@ func (x *Topic) String() string {
 func (*Topic) ProtoMessage() {}
 
 func (x *Topic) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[4]
+	mi := &file_sq_control_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +457,7 @@ func (x *Topic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topic.ProtoReflect.Descriptor instead.
 func (*Topic) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Topic) GetNamespace() string {
@@ -512,6 +565,13 @@ func (x *Topic) GetPartitionStates() []*Partition {
 	return nil
 }
 
+func (x *Topic) GetCompaction() *CompactionSettings {
+	if x != nil {
+		return x.Compaction
+	}
+	return nil
+}
+
 // One partition of a topic as its leader sees it. Offsets are half-open.
 type Partition struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -539,7 +599,7 @@ type Partition struct {
 
 func (x *Partition) Reset() {
 	*x = Partition{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[5]
+	mi := &file_sq_control_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +611,7 @@ func (x *Partition) String() string {
 func (*Partition) ProtoMessage() {}
 
 func (x *Partition) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[5]
+	mi := &file_sq_control_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +624,7 @@ func (x *Partition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partition.ProtoReflect.Descriptor instead.
 func (*Partition) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Partition) GetPartition() int32 {
@@ -686,7 +746,7 @@ type CreateTopicRequest struct {
 
 func (x *CreateTopicRequest) Reset() {
 	*x = CreateTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[6]
+	mi := &file_sq_control_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +758,7 @@ func (x *CreateTopicRequest) String() string {
 func (*CreateTopicRequest) ProtoMessage() {}
 
 func (x *CreateTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[6]
+	mi := &file_sq_control_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +771,7 @@ func (x *CreateTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTopicRequest.ProtoReflect.Descriptor instead.
 func (*CreateTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CreateTopicRequest) GetNamespace() string {
@@ -752,7 +812,7 @@ type GetTopicRequest struct {
 
 func (x *GetTopicRequest) Reset() {
 	*x = GetTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[7]
+	mi := &file_sq_control_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +824,7 @@ func (x *GetTopicRequest) String() string {
 func (*GetTopicRequest) ProtoMessage() {}
 
 func (x *GetTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[7]
+	mi := &file_sq_control_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +837,7 @@ func (x *GetTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTopicRequest.ProtoReflect.Descriptor instead.
 func (*GetTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetTopicRequest) GetNamespace() string {
@@ -806,7 +866,7 @@ type ListTopicsRequest struct {
 
 func (x *ListTopicsRequest) Reset() {
 	*x = ListTopicsRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[8]
+	mi := &file_sq_control_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +878,7 @@ func (x *ListTopicsRequest) String() string {
 func (*ListTopicsRequest) ProtoMessage() {}
 
 func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[8]
+	mi := &file_sq_control_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +891,7 @@ func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsRequest.ProtoReflect.Descriptor instead.
 func (*ListTopicsRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListTopicsRequest) GetNamespace() string {
@@ -865,7 +925,7 @@ type ListTopicsResponse struct {
 
 func (x *ListTopicsResponse) Reset() {
 	*x = ListTopicsResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[9]
+	mi := &file_sq_control_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +937,7 @@ func (x *ListTopicsResponse) String() string {
 func (*ListTopicsResponse) ProtoMessage() {}
 
 func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[9]
+	mi := &file_sq_control_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +950,7 @@ func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsResponse.ProtoReflect.Descriptor instead.
 func (*ListTopicsResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListTopicsResponse) GetTopics() []*Topic {
@@ -918,7 +978,7 @@ type UpdateTopicRequest struct {
 
 func (x *UpdateTopicRequest) Reset() {
 	*x = UpdateTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[10]
+	mi := &file_sq_control_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +990,7 @@ func (x *UpdateTopicRequest) String() string {
 func (*UpdateTopicRequest) ProtoMessage() {}
 
 func (x *UpdateTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[10]
+	mi := &file_sq_control_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1003,7 @@ func (x *UpdateTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateTopicRequest.ProtoReflect.Descriptor instead.
 func (*UpdateTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UpdateTopicRequest) GetTopic() *Topic {
@@ -979,7 +1039,7 @@ type DeleteTopicRequest struct {
 
 func (x *DeleteTopicRequest) Reset() {
 	*x = DeleteTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[11]
+	mi := &file_sq_control_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +1051,7 @@ func (x *DeleteTopicRequest) String() string {
 func (*DeleteTopicRequest) ProtoMessage() {}
 
 func (x *DeleteTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[11]
+	mi := &file_sq_control_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +1064,7 @@ func (x *DeleteTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTopicRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeleteTopicRequest) GetNamespace() string {
@@ -1040,7 +1100,7 @@ type SealTopicRequest struct {
 
 func (x *SealTopicRequest) Reset() {
 	*x = SealTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[12]
+	mi := &file_sq_control_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1112,7 @@ func (x *SealTopicRequest) String() string {
 func (*SealTopicRequest) ProtoMessage() {}
 
 func (x *SealTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[12]
+	mi := &file_sq_control_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1125,7 @@ func (x *SealTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealTopicRequest.ProtoReflect.Descriptor instead.
 func (*SealTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SealTopicRequest) GetNamespace() string {
@@ -1098,7 +1158,7 @@ type SealTopicResponse struct {
 
 func (x *SealTopicResponse) Reset() {
 	*x = SealTopicResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[13]
+	mi := &file_sq_control_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1170,7 @@ func (x *SealTopicResponse) String() string {
 func (*SealTopicResponse) ProtoMessage() {}
 
 func (x *SealTopicResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[13]
+	mi := &file_sq_control_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1183,7 @@ func (x *SealTopicResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealTopicResponse.ProtoReflect.Descriptor instead.
 func (*SealTopicResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SealTopicResponse) GetPartitions() []*SealTopicResponse_SealedPartition {
@@ -1149,7 +1209,7 @@ type TrimTopicRequest struct {
 
 func (x *TrimTopicRequest) Reset() {
 	*x = TrimTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[14]
+	mi := &file_sq_control_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1221,7 @@ func (x *TrimTopicRequest) String() string {
 func (*TrimTopicRequest) ProtoMessage() {}
 
 func (x *TrimTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[14]
+	mi := &file_sq_control_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1234,7 @@ func (x *TrimTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimTopicRequest.ProtoReflect.Descriptor instead.
 func (*TrimTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TrimTopicRequest) GetNamespace() string {
@@ -1228,7 +1288,7 @@ type TrimTopicResponse struct {
 
 func (x *TrimTopicResponse) Reset() {
 	*x = TrimTopicResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[15]
+	mi := &file_sq_control_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1300,7 @@ func (x *TrimTopicResponse) String() string {
 func (*TrimTopicResponse) ProtoMessage() {}
 
 func (x *TrimTopicResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[15]
+	mi := &file_sq_control_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1313,7 @@ func (x *TrimTopicResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimTopicResponse.ProtoReflect.Descriptor instead.
 func (*TrimTopicResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TrimTopicResponse) GetPartitions() []*TrimTopicResponse_TrimmedPartition {
@@ -1275,7 +1335,7 @@ type Namespace struct {
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[16]
+	mi := &file_sq_control_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1347,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[16]
+	mi := &file_sq_control_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1360,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Namespace) GetNamespace() string {
@@ -1327,7 +1387,7 @@ type CreateNamespaceRequest struct {
 
 func (x *CreateNamespaceRequest) Reset() {
 	*x = CreateNamespaceRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[17]
+	mi := &file_sq_control_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1399,7 @@ func (x *CreateNamespaceRequest) String() string {
 func (*CreateNamespaceRequest) ProtoMessage() {}
 
 func (x *CreateNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[17]
+	mi := &file_sq_control_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1412,7 @@ func (x *CreateNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*CreateNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateNamespaceRequest) GetNamespace() *Namespace {
@@ -1379,7 +1439,7 @@ type ListNamespacesRequest struct {
 
 func (x *ListNamespacesRequest) Reset() {
 	*x = ListNamespacesRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[18]
+	mi := &file_sq_control_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1391,7 +1451,7 @@ func (x *ListNamespacesRequest) String() string {
 func (*ListNamespacesRequest) ProtoMessage() {}
 
 func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[18]
+	mi := &file_sq_control_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1404,7 +1464,7 @@ func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesRequest.ProtoReflect.Descriptor instead.
 func (*ListNamespacesRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListNamespacesRequest) GetPageSize() int32 {
@@ -1431,7 +1491,7 @@ type ListNamespacesResponse struct {
 
 func (x *ListNamespacesResponse) Reset() {
 	*x = ListNamespacesResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[19]
+	mi := &file_sq_control_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1443,7 +1503,7 @@ func (x *ListNamespacesResponse) String() string {
 func (*ListNamespacesResponse) ProtoMessage() {}
 
 func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[19]
+	mi := &file_sq_control_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1456,7 +1516,7 @@ func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesResponse.ProtoReflect.Descriptor instead.
 func (*ListNamespacesResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListNamespacesResponse) GetNamespaces() []*Namespace {
@@ -1482,7 +1542,7 @@ type DeleteNamespaceRequest struct {
 
 func (x *DeleteNamespaceRequest) Reset() {
 	*x = DeleteNamespaceRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[20]
+	mi := &file_sq_control_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1554,7 @@ func (x *DeleteNamespaceRequest) String() string {
 func (*DeleteNamespaceRequest) ProtoMessage() {}
 
 func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[20]
+	mi := &file_sq_control_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1567,7 @@ func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteNamespaceRequest) GetNamespace() string {
@@ -1525,7 +1585,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[21]
+	mi := &file_sq_control_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1597,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[21]
+	mi := &file_sq_control_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1610,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 // The cluster.
@@ -1571,7 +1631,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[22]
+	mi := &file_sq_control_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1643,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[22]
+	mi := &file_sq_control_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1656,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Cluster) GetClusterId() string {
@@ -1663,7 +1723,7 @@ type ListBrokersRequest struct {
 
 func (x *ListBrokersRequest) Reset() {
 	*x = ListBrokersRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[23]
+	mi := &file_sq_control_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1735,7 @@ func (x *ListBrokersRequest) String() string {
 func (*ListBrokersRequest) ProtoMessage() {}
 
 func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[23]
+	mi := &file_sq_control_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1748,7 @@ func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersRequest.ProtoReflect.Descriptor instead.
 func (*ListBrokersRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 type ListBrokersResponse struct {
@@ -1700,7 +1760,7 @@ type ListBrokersResponse struct {
 
 func (x *ListBrokersResponse) Reset() {
 	*x = ListBrokersResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[24]
+	mi := &file_sq_control_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1772,7 @@ func (x *ListBrokersResponse) String() string {
 func (*ListBrokersResponse) ProtoMessage() {}
 
 func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[24]
+	mi := &file_sq_control_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1785,7 @@ func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersResponse.ProtoReflect.Descriptor instead.
 func (*ListBrokersResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListBrokersResponse) GetBrokers() []*Broker {
@@ -1752,7 +1812,7 @@ type Broker struct {
 
 func (x *Broker) Reset() {
 	*x = Broker{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[25]
+	mi := &file_sq_control_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1824,7 @@ func (x *Broker) String() string {
 func (*Broker) ProtoMessage() {}
 
 func (x *Broker) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[25]
+	mi := &file_sq_control_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1837,7 @@ func (x *Broker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Broker.ProtoReflect.Descriptor instead.
 func (*Broker) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Broker) GetId() int64 {
@@ -1848,7 +1908,7 @@ type SealTopicResponse_SealedPartition struct {
 
 func (x *SealTopicResponse_SealedPartition) Reset() {
 	*x = SealTopicResponse_SealedPartition{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[26]
+	mi := &file_sq_control_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1920,7 @@ func (x *SealTopicResponse_SealedPartition) String() string {
 func (*SealTopicResponse_SealedPartition) ProtoMessage() {}
 
 func (x *SealTopicResponse_SealedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[26]
+	mi := &file_sq_control_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1933,7 @@ func (x *SealTopicResponse_SealedPartition) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use SealTopicResponse_SealedPartition.ProtoReflect.Descriptor instead.
 func (*SealTopicResponse_SealedPartition) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{13, 0}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{14, 0}
 }
 
 func (x *SealTopicResponse_SealedPartition) GetPartition() int32 {
@@ -1908,7 +1968,7 @@ type TrimTopicResponse_TrimmedPartition struct {
 
 func (x *TrimTopicResponse_TrimmedPartition) Reset() {
 	*x = TrimTopicResponse_TrimmedPartition{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[27]
+	mi := &file_sq_control_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +1980,7 @@ func (x *TrimTopicResponse_TrimmedPartition) String() string {
 func (*TrimTopicResponse_TrimmedPartition) ProtoMessage() {}
 
 func (x *TrimTopicResponse_TrimmedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[27]
+	mi := &file_sq_control_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +1993,7 @@ func (x *TrimTopicResponse_TrimmedPartition) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use TrimTopicResponse_TrimmedPartition.ProtoReflect.Descriptor instead.
 func (*TrimTopicResponse_TrimmedPartition) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{15, 0}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{16, 0}
 }
 
 func (x *TrimTopicResponse_TrimmedPartition) GetPartition() int32 {
@@ -1968,12 +2028,14 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\x0eLocalRetention\x12-\n" +
 	"\x04time\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04time\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"T\n" +
+	"\x12CompactionSettings\x12>\n" +
+	"\rtombstone_age\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\ftombstoneAge\"T\n" +
 	"\x0fSegmentSettings\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x03R\x05bytes\x12+\n" +
 	"\x03age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03age\"^\n" +
 	"\fTierSettings\x12\x1a\n" +
 	"\bdisabled\x18\x01 \x01(\bR\bdisabled\x122\n" +
-	"\amax_lag\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06maxLag\"\xb0\x05\n" +
+	"\amax_lag\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06maxLag\"\xf3\x05\n" +
 	"\x05Topic\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x0e\n" +
@@ -1995,7 +2057,10 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\vcreate_time\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x12\n" +
 	"\x04etag\x18\x0e \x01(\tR\x04etag\x12C\n" +
-	"\x10partition_states\x18\x0f \x03(\v2\x18.sq.control.v1.PartitionR\x0fpartitionStates\"\xb4\x03\n" +
+	"\x10partition_states\x18\x0f \x03(\v2\x18.sq.control.v1.PartitionR\x0fpartitionStates\x12A\n" +
+	"\n" +
+	"compaction\x18\x10 \x01(\v2!.sq.control.v1.CompactionSettingsR\n" +
+	"compaction\"\xb4\x03\n" +
 	"\tPartition\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x16\n" +
@@ -2128,10 +2193,11 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"Durability\x12\x1a\n" +
 	"\x16DURABILITY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11DURABILITY_QUORUM\x10\x01\x12\x16\n" +
-	"\x12DURABILITY_RELAXED\x10\x02*6\n" +
+	"\x12DURABILITY_RELAXED\x10\x02*K\n" +
 	"\aCleanup\x12\x17\n" +
 	"\x13CLEANUP_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eCLEANUP_DELETE\x10\x012\xd1\b\n" +
+	"\x0eCLEANUP_DELETE\x10\x01\x12\x13\n" +
+	"\x0fCLEANUP_COMPACT\x10\x022\xd1\b\n" +
 	"\fTopicService\x12\x8d\x01\n" +
 	"\vCreateTopic\x12!.sq.control.v1.CreateTopicRequest\x1a\x14.sq.control.v1.Topic\"E\x82\xd3\xe4\x93\x02?:\x05topicZ*:\x05topic\"!/v1/namespaces/{namespace}/topics\"\n" +
 	"/v1/topics\x12\x89\x01\n" +
@@ -2165,96 +2231,99 @@ func file_sq_control_v1_control_proto_rawDescGZIP() []byte {
 }
 
 var file_sq_control_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sq_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_sq_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_sq_control_v1_control_proto_goTypes = []any{
 	(Durability)(0),                            // 0: sq.control.v1.Durability
 	(Cleanup)(0),                               // 1: sq.control.v1.Cleanup
 	(*Retention)(nil),                          // 2: sq.control.v1.Retention
 	(*LocalRetention)(nil),                     // 3: sq.control.v1.LocalRetention
-	(*SegmentSettings)(nil),                    // 4: sq.control.v1.SegmentSettings
-	(*TierSettings)(nil),                       // 5: sq.control.v1.TierSettings
-	(*Topic)(nil),                              // 6: sq.control.v1.Topic
-	(*Partition)(nil),                          // 7: sq.control.v1.Partition
-	(*CreateTopicRequest)(nil),                 // 8: sq.control.v1.CreateTopicRequest
-	(*GetTopicRequest)(nil),                    // 9: sq.control.v1.GetTopicRequest
-	(*ListTopicsRequest)(nil),                  // 10: sq.control.v1.ListTopicsRequest
-	(*ListTopicsResponse)(nil),                 // 11: sq.control.v1.ListTopicsResponse
-	(*UpdateTopicRequest)(nil),                 // 12: sq.control.v1.UpdateTopicRequest
-	(*DeleteTopicRequest)(nil),                 // 13: sq.control.v1.DeleteTopicRequest
-	(*SealTopicRequest)(nil),                   // 14: sq.control.v1.SealTopicRequest
-	(*SealTopicResponse)(nil),                  // 15: sq.control.v1.SealTopicResponse
-	(*TrimTopicRequest)(nil),                   // 16: sq.control.v1.TrimTopicRequest
-	(*TrimTopicResponse)(nil),                  // 17: sq.control.v1.TrimTopicResponse
-	(*Namespace)(nil),                          // 18: sq.control.v1.Namespace
-	(*CreateNamespaceRequest)(nil),             // 19: sq.control.v1.CreateNamespaceRequest
-	(*ListNamespacesRequest)(nil),              // 20: sq.control.v1.ListNamespacesRequest
-	(*ListNamespacesResponse)(nil),             // 21: sq.control.v1.ListNamespacesResponse
-	(*DeleteNamespaceRequest)(nil),             // 22: sq.control.v1.DeleteNamespaceRequest
-	(*GetClusterRequest)(nil),                  // 23: sq.control.v1.GetClusterRequest
-	(*Cluster)(nil),                            // 24: sq.control.v1.Cluster
-	(*ListBrokersRequest)(nil),                 // 25: sq.control.v1.ListBrokersRequest
-	(*ListBrokersResponse)(nil),                // 26: sq.control.v1.ListBrokersResponse
-	(*Broker)(nil),                             // 27: sq.control.v1.Broker
-	(*SealTopicResponse_SealedPartition)(nil),  // 28: sq.control.v1.SealTopicResponse.SealedPartition
-	(*TrimTopicResponse_TrimmedPartition)(nil), // 29: sq.control.v1.TrimTopicResponse.TrimmedPartition
-	(*durationpb.Duration)(nil),                // 30: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),              // 31: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil),              // 32: google.protobuf.FieldMask
-	(*emptypb.Empty)(nil),                      // 33: google.protobuf.Empty
+	(*CompactionSettings)(nil),                 // 4: sq.control.v1.CompactionSettings
+	(*SegmentSettings)(nil),                    // 5: sq.control.v1.SegmentSettings
+	(*TierSettings)(nil),                       // 6: sq.control.v1.TierSettings
+	(*Topic)(nil),                              // 7: sq.control.v1.Topic
+	(*Partition)(nil),                          // 8: sq.control.v1.Partition
+	(*CreateTopicRequest)(nil),                 // 9: sq.control.v1.CreateTopicRequest
+	(*GetTopicRequest)(nil),                    // 10: sq.control.v1.GetTopicRequest
+	(*ListTopicsRequest)(nil),                  // 11: sq.control.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),                 // 12: sq.control.v1.ListTopicsResponse
+	(*UpdateTopicRequest)(nil),                 // 13: sq.control.v1.UpdateTopicRequest
+	(*DeleteTopicRequest)(nil),                 // 14: sq.control.v1.DeleteTopicRequest
+	(*SealTopicRequest)(nil),                   // 15: sq.control.v1.SealTopicRequest
+	(*SealTopicResponse)(nil),                  // 16: sq.control.v1.SealTopicResponse
+	(*TrimTopicRequest)(nil),                   // 17: sq.control.v1.TrimTopicRequest
+	(*TrimTopicResponse)(nil),                  // 18: sq.control.v1.TrimTopicResponse
+	(*Namespace)(nil),                          // 19: sq.control.v1.Namespace
+	(*CreateNamespaceRequest)(nil),             // 20: sq.control.v1.CreateNamespaceRequest
+	(*ListNamespacesRequest)(nil),              // 21: sq.control.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),             // 22: sq.control.v1.ListNamespacesResponse
+	(*DeleteNamespaceRequest)(nil),             // 23: sq.control.v1.DeleteNamespaceRequest
+	(*GetClusterRequest)(nil),                  // 24: sq.control.v1.GetClusterRequest
+	(*Cluster)(nil),                            // 25: sq.control.v1.Cluster
+	(*ListBrokersRequest)(nil),                 // 26: sq.control.v1.ListBrokersRequest
+	(*ListBrokersResponse)(nil),                // 27: sq.control.v1.ListBrokersResponse
+	(*Broker)(nil),                             // 28: sq.control.v1.Broker
+	(*SealTopicResponse_SealedPartition)(nil),  // 29: sq.control.v1.SealTopicResponse.SealedPartition
+	(*TrimTopicResponse_TrimmedPartition)(nil), // 30: sq.control.v1.TrimTopicResponse.TrimmedPartition
+	(*durationpb.Duration)(nil),                // 31: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),              // 32: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil),              // 33: google.protobuf.FieldMask
+	(*emptypb.Empty)(nil),                      // 34: google.protobuf.Empty
 }
 var file_sq_control_v1_control_proto_depIdxs = []int32{
-	30, // 0: sq.control.v1.Retention.time:type_name -> google.protobuf.Duration
-	30, // 1: sq.control.v1.LocalRetention.time:type_name -> google.protobuf.Duration
-	30, // 2: sq.control.v1.SegmentSettings.age:type_name -> google.protobuf.Duration
-	30, // 3: sq.control.v1.TierSettings.max_lag:type_name -> google.protobuf.Duration
-	2,  // 4: sq.control.v1.Topic.retention:type_name -> sq.control.v1.Retention
-	3,  // 5: sq.control.v1.Topic.local_retention:type_name -> sq.control.v1.LocalRetention
-	0,  // 6: sq.control.v1.Topic.durability:type_name -> sq.control.v1.Durability
-	1,  // 7: sq.control.v1.Topic.cleanup:type_name -> sq.control.v1.Cleanup
-	4,  // 8: sq.control.v1.Topic.segment:type_name -> sq.control.v1.SegmentSettings
-	5,  // 9: sq.control.v1.Topic.tier:type_name -> sq.control.v1.TierSettings
-	31, // 10: sq.control.v1.Topic.create_time:type_name -> google.protobuf.Timestamp
-	7,  // 11: sq.control.v1.Topic.partition_states:type_name -> sq.control.v1.Partition
-	6,  // 12: sq.control.v1.CreateTopicRequest.topic:type_name -> sq.control.v1.Topic
-	6,  // 13: sq.control.v1.ListTopicsResponse.topics:type_name -> sq.control.v1.Topic
-	6,  // 14: sq.control.v1.UpdateTopicRequest.topic:type_name -> sq.control.v1.Topic
-	32, // 15: sq.control.v1.UpdateTopicRequest.update_mask:type_name -> google.protobuf.FieldMask
-	28, // 16: sq.control.v1.SealTopicResponse.partitions:type_name -> sq.control.v1.SealTopicResponse.SealedPartition
-	31, // 17: sq.control.v1.TrimTopicRequest.before_time:type_name -> google.protobuf.Timestamp
-	29, // 18: sq.control.v1.TrimTopicResponse.partitions:type_name -> sq.control.v1.TrimTopicResponse.TrimmedPartition
-	31, // 19: sq.control.v1.Namespace.create_time:type_name -> google.protobuf.Timestamp
-	18, // 20: sq.control.v1.CreateNamespaceRequest.namespace:type_name -> sq.control.v1.Namespace
-	18, // 21: sq.control.v1.ListNamespacesResponse.namespaces:type_name -> sq.control.v1.Namespace
-	27, // 22: sq.control.v1.ListBrokersResponse.brokers:type_name -> sq.control.v1.Broker
-	8,  // 23: sq.control.v1.TopicService.CreateTopic:input_type -> sq.control.v1.CreateTopicRequest
-	9,  // 24: sq.control.v1.TopicService.GetTopic:input_type -> sq.control.v1.GetTopicRequest
-	10, // 25: sq.control.v1.TopicService.ListTopics:input_type -> sq.control.v1.ListTopicsRequest
-	12, // 26: sq.control.v1.TopicService.UpdateTopic:input_type -> sq.control.v1.UpdateTopicRequest
-	13, // 27: sq.control.v1.TopicService.DeleteTopic:input_type -> sq.control.v1.DeleteTopicRequest
-	14, // 28: sq.control.v1.TopicService.SealTopic:input_type -> sq.control.v1.SealTopicRequest
-	16, // 29: sq.control.v1.TopicService.TrimTopic:input_type -> sq.control.v1.TrimTopicRequest
-	19, // 30: sq.control.v1.NamespaceService.CreateNamespace:input_type -> sq.control.v1.CreateNamespaceRequest
-	20, // 31: sq.control.v1.NamespaceService.ListNamespaces:input_type -> sq.control.v1.ListNamespacesRequest
-	22, // 32: sq.control.v1.NamespaceService.DeleteNamespace:input_type -> sq.control.v1.DeleteNamespaceRequest
-	23, // 33: sq.control.v1.ClusterService.GetCluster:input_type -> sq.control.v1.GetClusterRequest
-	25, // 34: sq.control.v1.ClusterService.ListBrokers:input_type -> sq.control.v1.ListBrokersRequest
-	6,  // 35: sq.control.v1.TopicService.CreateTopic:output_type -> sq.control.v1.Topic
-	6,  // 36: sq.control.v1.TopicService.GetTopic:output_type -> sq.control.v1.Topic
-	11, // 37: sq.control.v1.TopicService.ListTopics:output_type -> sq.control.v1.ListTopicsResponse
-	6,  // 38: sq.control.v1.TopicService.UpdateTopic:output_type -> sq.control.v1.Topic
-	33, // 39: sq.control.v1.TopicService.DeleteTopic:output_type -> google.protobuf.Empty
-	15, // 40: sq.control.v1.TopicService.SealTopic:output_type -> sq.control.v1.SealTopicResponse
-	17, // 41: sq.control.v1.TopicService.TrimTopic:output_type -> sq.control.v1.TrimTopicResponse
-	18, // 42: sq.control.v1.NamespaceService.CreateNamespace:output_type -> sq.control.v1.Namespace
-	21, // 43: sq.control.v1.NamespaceService.ListNamespaces:output_type -> sq.control.v1.ListNamespacesResponse
-	33, // 44: sq.control.v1.NamespaceService.DeleteNamespace:output_type -> google.protobuf.Empty
-	24, // 45: sq.control.v1.ClusterService.GetCluster:output_type -> sq.control.v1.Cluster
-	26, // 46: sq.control.v1.ClusterService.ListBrokers:output_type -> sq.control.v1.ListBrokersResponse
-	35, // [35:47] is the sub-list for method output_type
-	23, // [23:35] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	31, // 0: sq.control.v1.Retention.time:type_name -> google.protobuf.Duration
+	31, // 1: sq.control.v1.LocalRetention.time:type_name -> google.protobuf.Duration
+	31, // 2: sq.control.v1.CompactionSettings.tombstone_age:type_name -> google.protobuf.Duration
+	31, // 3: sq.control.v1.SegmentSettings.age:type_name -> google.protobuf.Duration
+	31, // 4: sq.control.v1.TierSettings.max_lag:type_name -> google.protobuf.Duration
+	2,  // 5: sq.control.v1.Topic.retention:type_name -> sq.control.v1.Retention
+	3,  // 6: sq.control.v1.Topic.local_retention:type_name -> sq.control.v1.LocalRetention
+	0,  // 7: sq.control.v1.Topic.durability:type_name -> sq.control.v1.Durability
+	1,  // 8: sq.control.v1.Topic.cleanup:type_name -> sq.control.v1.Cleanup
+	5,  // 9: sq.control.v1.Topic.segment:type_name -> sq.control.v1.SegmentSettings
+	6,  // 10: sq.control.v1.Topic.tier:type_name -> sq.control.v1.TierSettings
+	32, // 11: sq.control.v1.Topic.create_time:type_name -> google.protobuf.Timestamp
+	8,  // 12: sq.control.v1.Topic.partition_states:type_name -> sq.control.v1.Partition
+	4,  // 13: sq.control.v1.Topic.compaction:type_name -> sq.control.v1.CompactionSettings
+	7,  // 14: sq.control.v1.CreateTopicRequest.topic:type_name -> sq.control.v1.Topic
+	7,  // 15: sq.control.v1.ListTopicsResponse.topics:type_name -> sq.control.v1.Topic
+	7,  // 16: sq.control.v1.UpdateTopicRequest.topic:type_name -> sq.control.v1.Topic
+	33, // 17: sq.control.v1.UpdateTopicRequest.update_mask:type_name -> google.protobuf.FieldMask
+	29, // 18: sq.control.v1.SealTopicResponse.partitions:type_name -> sq.control.v1.SealTopicResponse.SealedPartition
+	32, // 19: sq.control.v1.TrimTopicRequest.before_time:type_name -> google.protobuf.Timestamp
+	30, // 20: sq.control.v1.TrimTopicResponse.partitions:type_name -> sq.control.v1.TrimTopicResponse.TrimmedPartition
+	32, // 21: sq.control.v1.Namespace.create_time:type_name -> google.protobuf.Timestamp
+	19, // 22: sq.control.v1.CreateNamespaceRequest.namespace:type_name -> sq.control.v1.Namespace
+	19, // 23: sq.control.v1.ListNamespacesResponse.namespaces:type_name -> sq.control.v1.Namespace
+	28, // 24: sq.control.v1.ListBrokersResponse.brokers:type_name -> sq.control.v1.Broker
+	9,  // 25: sq.control.v1.TopicService.CreateTopic:input_type -> sq.control.v1.CreateTopicRequest
+	10, // 26: sq.control.v1.TopicService.GetTopic:input_type -> sq.control.v1.GetTopicRequest
+	11, // 27: sq.control.v1.TopicService.ListTopics:input_type -> sq.control.v1.ListTopicsRequest
+	13, // 28: sq.control.v1.TopicService.UpdateTopic:input_type -> sq.control.v1.UpdateTopicRequest
+	14, // 29: sq.control.v1.TopicService.DeleteTopic:input_type -> sq.control.v1.DeleteTopicRequest
+	15, // 30: sq.control.v1.TopicService.SealTopic:input_type -> sq.control.v1.SealTopicRequest
+	17, // 31: sq.control.v1.TopicService.TrimTopic:input_type -> sq.control.v1.TrimTopicRequest
+	20, // 32: sq.control.v1.NamespaceService.CreateNamespace:input_type -> sq.control.v1.CreateNamespaceRequest
+	21, // 33: sq.control.v1.NamespaceService.ListNamespaces:input_type -> sq.control.v1.ListNamespacesRequest
+	23, // 34: sq.control.v1.NamespaceService.DeleteNamespace:input_type -> sq.control.v1.DeleteNamespaceRequest
+	24, // 35: sq.control.v1.ClusterService.GetCluster:input_type -> sq.control.v1.GetClusterRequest
+	26, // 36: sq.control.v1.ClusterService.ListBrokers:input_type -> sq.control.v1.ListBrokersRequest
+	7,  // 37: sq.control.v1.TopicService.CreateTopic:output_type -> sq.control.v1.Topic
+	7,  // 38: sq.control.v1.TopicService.GetTopic:output_type -> sq.control.v1.Topic
+	12, // 39: sq.control.v1.TopicService.ListTopics:output_type -> sq.control.v1.ListTopicsResponse
+	7,  // 40: sq.control.v1.TopicService.UpdateTopic:output_type -> sq.control.v1.Topic
+	34, // 41: sq.control.v1.TopicService.DeleteTopic:output_type -> google.protobuf.Empty
+	16, // 42: sq.control.v1.TopicService.SealTopic:output_type -> sq.control.v1.SealTopicResponse
+	18, // 43: sq.control.v1.TopicService.TrimTopic:output_type -> sq.control.v1.TrimTopicResponse
+	19, // 44: sq.control.v1.NamespaceService.CreateNamespace:output_type -> sq.control.v1.Namespace
+	22, // 45: sq.control.v1.NamespaceService.ListNamespaces:output_type -> sq.control.v1.ListNamespacesResponse
+	34, // 46: sq.control.v1.NamespaceService.DeleteNamespace:output_type -> google.protobuf.Empty
+	25, // 47: sq.control.v1.ClusterService.GetCluster:output_type -> sq.control.v1.Cluster
+	27, // 48: sq.control.v1.ClusterService.ListBrokers:output_type -> sq.control.v1.ListBrokersResponse
+	37, // [37:49] is the sub-list for method output_type
+	25, // [25:37] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_sq_control_v1_control_proto_init() }
@@ -2262,15 +2331,15 @@ func file_sq_control_v1_control_proto_init() {
 	if File_sq_control_v1_control_proto != nil {
 		return
 	}
-	file_sq_control_v1_control_proto_msgTypes[12].OneofWrappers = []any{}
-	file_sq_control_v1_control_proto_msgTypes[14].OneofWrappers = []any{}
+	file_sq_control_v1_control_proto_msgTypes[13].OneofWrappers = []any{}
+	file_sq_control_v1_control_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sq_control_v1_control_proto_rawDesc), len(file_sq_control_v1_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
