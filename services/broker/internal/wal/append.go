@@ -126,7 +126,7 @@ func (l *Log) ready(h *batch.Header) error {
 	case l.open != nil:
 		return nil
 	case starts:
-		o, err := segment.Create(l.files, l.dir, l.tail.End, l.tag, l.tail.Chain)
+		o, err := segment.Create(l.files, l.dir, l.tail.End, l.tag, l.tail.Chain, l.lastSize())
 		if err != nil {
 			return err
 		}
@@ -135,6 +135,14 @@ func (l *Log) ready(h *batch.Header) error {
 	default:
 		return l.reopen()
 	}
+}
+
+// lastSize is how large the segment before was: the next one is likely to be as large. 0 without one.
+func (l *Log) lastSize() int64 {
+	if n := len(l.closed); n > 0 {
+		return l.closed[n-1].Summary().Size
+	}
+	return 0
 }
 
 // reopen makes the last closed segment grow again.

@@ -131,6 +131,7 @@ func TestFailedSyncIsNeverRetried(t *testing.T) {
 	wantKind(t, "seal", l.MarkSealed(0, [32]byte{}, nil), fault.DiskPoisoned)
 	wantKind(t, "drop", l.DropBefore(1), fault.DiskPoisoned)
 	wantKind(t, "close", l.Close(), fault.DiskPoisoned)
+	l.files.Close()
 	if syncs != 1 {
 		t.Errorf("%d syncs, want 1", syncs)
 	}
