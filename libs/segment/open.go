@@ -20,6 +20,8 @@ const (
 	minExtent  = 16 << 10
 	maxExtent  = 16 << 20
 	extentUnit = 4 << 10
+	// keptVectors bounds the scratch memory that an idle segment keeps, in batches.
+	keptVectors = 32
 )
 
 // Frame is a batch on its way into a segment.
@@ -115,6 +117,9 @@ func (o *Open) Append(frames []Frame) error {
 	}
 	_, err = handle.Writev(o.vectors, o.index.Size)
 	clear(o.vectors) // the messages are the caller's again
+	if cap(o.vectors) > keptVectors {
+		o.vectors = nil
+	}
 	if err != nil {
 		return diskError(fmt.Sprintf("write segment %d", o.index.Base), err)
 	}

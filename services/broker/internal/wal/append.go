@@ -27,7 +27,7 @@ func (l *Log) Append(batches [][]byte) error {
 		return &fault.Error{Kind: fault.Internal, Op: "append", Err: err}
 	}
 	before := l.tail.End
-	defer func() { clear(l.frames) }() // the messages are the caller's again
+	defer l.forgetFrames()
 	if err := l.write(); err != nil {
 		if err = l.fail(err); l.Err() == nil {
 			err = l.undo(before, err)
@@ -35,6 +35,14 @@ func (l *Log) Append(batches [][]byte) error {
 		return fault.Wrap("append", err)
 	}
 	return nil
+}
+
+// forgetFrames gives the messages back to the caller, and memory that only a large append needs.
+func (l *Log) forgetFrames() {
+	clear(l.frames)
+	if cap(l.frames) > keptFrames {
+		l.frames = nil
+	}
 }
 
 // check reads the batches into frames and sees that they continue the log.
