@@ -94,7 +94,7 @@ type Log struct {
 	overhang   bool // the open file has bytes behind its end that recovery did not dare to cut; the next write does
 	faults     []segment.Range
 	generation uint64
-	readers    []source // of sealed and closed; rebuilt when those change
+	readers    []source        // of sealed and closed; rebuilt when those change
 	frames     []segment.Frame // of the running append
 
 	// syncing is held while a file is synced, closed or cut, so that no sync runs beside another one of the file: of two, the kernel
