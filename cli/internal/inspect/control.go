@@ -75,8 +75,14 @@ func epochStart(c batchcapnp.Control) (fields, error) {
 		return nil, err
 	}
 	return fields{
-		{"epoch", in.Epoch()}, {"leader", memberText(leader)}, {"incarnation", in.Incarnation()}, {"members", memberTexts(members)},
-		{"baseEpoch", in.BaseEpoch()}, {"baseMembers", memberTexts(base)}, {"startOffset", in.StartOffset()}, {"lossy", in.Lossy()},
+		{"epoch", in.Epoch()},
+		{"leader", memberText(leader)},
+		{"incarnation", in.Incarnation()},
+		{"members", memberTexts(members)},
+		{"baseEpoch", in.BaseEpoch()},
+		{"baseMembers", memberTexts(base)},
+		{"startOffset", in.StartOffset()},
+		{"lossy", in.Lossy()},
 	}, nil
 }
 

@@ -18,8 +18,15 @@ func (p Printer) Index(files vfs.FS, name string) error {
 		return fmt.Errorf("read index: %w", err)
 	}
 	about := fields{
-		{"base", x.Base}, {"end", x.End}, {"size", x.Size}, {"epoch", x.Epoch}, {"firstAppendTime", timeText(x.FirstAppendTime)},
-		{"lastAppendTime", timeText(x.LastAppendTime)}, {"hasRecords", x.HasRecords}, {"chain", hex(x.Chain)}, {"partitionTag", hex(x.Tag)},
+		{"base", x.Base},
+		{"end", x.End},
+		{"size", x.Size},
+		{"epoch", x.Epoch},
+		{"firstAppendTime", timeText(x.FirstAppendTime)},
+		{"lastAppendTime", timeText(x.LastAppendTime)},
+		{"hasRecords", x.HasRecords},
+		{"chain", hex(x.Chain)},
+		{"partitionTag", hex(x.Tag)},
 	}
 	if p.JSON {
 		entries := make([]fields, 0, len(x.Entries))
@@ -144,8 +151,12 @@ func stateOf(p []byte) (fields, error) {
 		return nil, err //nolint:wrapcheck // the caller says what is read.
 	}
 	out := fields{
-		{"formatVersion", in.FormatVersion()}, {"end", in.End()}, {"chain", hex(in.Chain())}, {"lastAppendTime", timeText(in.LastAppendTime())},
-		{"logStart", in.LogStart()}, {"tierEnd", in.TierEnd()},
+		{"formatVersion", in.FormatVersion()},
+		{"end", in.End()},
+		{"chain", hex(in.Chain())},
+		{"lastAppendTime", timeText(in.LastAppendTime())},
+		{"logStart", in.LogStart()},
+		{"tierEnd", in.TierEnd()},
 	}
 	epochs, err := in.Epochs()
 	if err != nil {
