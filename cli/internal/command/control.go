@@ -93,6 +93,9 @@ func (p *program) advice(err error) string {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return "Another program listens there, perhaps another 'sq dev'. Stop it, or choose other addresses: see 'sq dev --help'."
 	}
+	if damaged, ok := errors.AsType[*damagedError](err); ok {
+		return fmt.Sprintf("'sq inspect verify %s' says what that means.", damaged.path)
+	}
 	c, control := errors.AsType[*controlError](err)
 	if !control {
 		return p.dataAdvice(err)

@@ -40,7 +40,7 @@ func (s *topicSettings) flags(cmd *cobra.Command) {
 func (s *topicSettings) topic(cmd *cobra.Command) (*controlv1.Topic, []string) {
 	t := &controlv1.Topic{
 		Retention: &controlv1.Retention{}, LocalRetention: &controlv1.LocalRetention{},
-		Segment: &controlv1.SegmentSettings{}, Tier: &controlv1.TierSettings{}, Compaction: &controlv1.CompactionSettings{},
+		Segment: &controlv1.SegmentSettings{}, Tier: &controlv1.TierSettings{},
 	}
 	var paths []string
 	for _, setting := range []struct {
@@ -56,7 +56,7 @@ func (s *topicSettings) topic(cmd *cobra.Command) (*controlv1.Topic, []string) {
 		{"tier-max-lag", "tier.max_lag", func() { t.Tier.MaxLag = unsetZero(s.maxLag) }},
 		{"no-tier", "tier.disabled", func() { t.Tier.Disabled = s.noTier }},
 		{"cleanup", "cleanup", func() { t.Cleanup = controlv1.Cleanup_CLEANUP_DELETE }},
-		{"tombstone-age", "compaction.tombstone_age", func() { t.Compaction.TombstoneAge = unsetZero(s.tombstoneAge) }},
+		{"tombstone-age", "compaction.tombstone_age", func() { t.Compaction = &controlv1.CompactionSettings{TombstoneAge: unsetZero(s.tombstoneAge)} }},
 		{"durability", "durability", func() { t.Durability = controlv1.Durability_DURABILITY_QUORUM }},
 		{"batch-bytes", "batch_bytes_max", func() { t.BatchBytesMax = int32(min(s.batchBytes, 1<<31-1)) }},
 	} {

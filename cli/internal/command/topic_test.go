@@ -146,6 +146,26 @@ func TestTopicRequests(t *testing.T) {
 			},
 			"altered orders  retention.time, tier.disabled\n",
 		},
+		{
+			"create users --cleanup compact --tombstone-age 1h",
+			&controlv1.CreateTopicRequest{Topic: &controlv1.Topic{
+				Topic: "users", Retention: &controlv1.Retention{}, LocalRetention: &controlv1.LocalRetention{}, Segment: &controlv1.SegmentSettings{},
+				Cleanup: controlv1.Cleanup_CLEANUP_COMPACT, Compaction: &controlv1.CompactionSettings{TombstoneAge: durationpb.New(time.Hour)},
+				Tier: &controlv1.TierSettings{Disabled: true},
+			}},
+			"created users  partitions 2  replicas 1\n",
+		},
+		{
+			"alter orders --cleanup delete",
+			&controlv1.UpdateTopicRequest{
+				Topic: &controlv1.Topic{
+					Topic: "orders", Retention: &controlv1.Retention{}, LocalRetention: &controlv1.LocalRetention{}, Segment: &controlv1.SegmentSettings{},
+					Tier: &controlv1.TierSettings{}, Cleanup: controlv1.Cleanup_CLEANUP_DELETE,
+				},
+				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"cleanup"}},
+			},
+			"altered orders  cleanup\n",
+		},
 		{"delete orders --id x --namespace team", &controlv1.DeleteTopicRequest{Namespace: "team", Topic: "orders", Id: "x"}, "deleted orders\n"},
 		{"seal orders --partition 1", &controlv1.SealTopicRequest{Topic: "orders", Partition: &one}, "orders/1  sealed to 5\n"},
 		{"seal orders", &controlv1.SealTopicRequest{Topic: "orders"}, "orders/1  sealed to 5\n"},

@@ -492,11 +492,11 @@ func TestNearlyFullDiskRefusesRecordsSoon(t *testing.T) {
 	if _, err := f.WriteAt(make([]byte, capacity*92/100), 0); err != nil {
 		t.Fatal(err)
 	}
-	for waited := time.Duration(0); !b.full.Load(); waited += 25*time.Millisecond {
+	for waited := time.Duration(0); !b.full.Load(); waited += 25 * time.Millisecond {
 		if waited > 30*25*time.Millisecond {
 			t.Fatalf("records are still taken after %v", waited)
 		}
-		b.clock.Advance(25*time.Millisecond)
+		b.clock.Advance(25 * time.Millisecond)
 		time.Sleep(10 * time.Millisecond) // the other goroutines' turn
 	}
 	if err := f.Truncate(0); err != nil {
