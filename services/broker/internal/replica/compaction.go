@@ -113,7 +113,8 @@ func (r *Replica) settleCompacted() {
 	known := r.sealedHere()
 	for _, seal := range r.fold.Tier.Seals() {
 		s, ok := known[seal.Base]
-		if !ok || seal.End > r.tier.marked || uint64(s.Size) == seal.Size && s.SHA256 == seal.SHA256 {
+		// After a restart the disk may be ahead of what is folded: then the Compact is above the high watermark that is known so far.
+		if !ok || seal.End > r.tier.marked || uint64(s.Size) < seal.Size || uint64(s.Size) == seal.Size && s.SHA256 == seal.SHA256 {
 			continue
 		}
 		c.installing = true

@@ -18,6 +18,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
@@ -129,12 +130,16 @@ func (g *rig) open() error {
 	kept, _ := j.Replica(theReplica)
 	g.journal, g.workers, g.failed = j, workers.New(4), make(chan error, 1)
 	failed := g.failed
+	turn, err := compact.NewTurn(g.clock, compact.RateMin, compact.MemoryMin)
+	if err != nil {
+		return err
+	}
 	g.r, err = Open(context.Background(), Config{
 		Partition: partition.ID{Topic: theTopic}, Self: self, Incarnation: g.incarnation, Dir: "replica/log", Sync: g.sync, Topic: g.topic, Limits: g.limits,
 	}, Deps{
 		FS: disk, Journal: j, Workers: g.workers, Activator: g.register, Clock: g.clock, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Log: slog.New(slog.DiscardHandler), Full: func() bool { return g.full },
-		Failed: func(err error) { failed <- err },
+		Failed: func(err error) { failed <- err }, Compact: turn,
 	}, kept)
 	if err != nil {
 		g.workers.Close()
