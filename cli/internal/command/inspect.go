@@ -22,7 +22,7 @@ func (p *program) inspect() *cobra.Command {
 		Use:   "inspect",
 		Short: "Look at a broker's files, and check them for damage",
 		Long:  inspectLong,
-		Args:  cobra.NoArgs,
+		Args:  takesCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return usagef("%s needs a command", cmd.CommandPath()) },
 	}
 	cmd.AddCommand(p.inspectSegment(), p.inspectIndex(), p.inspectJournal(), p.inspectSnapshot(), p.inspectVerify())
@@ -32,7 +32,7 @@ func (p *program) inspect() *cobra.Command {
 // inspectFile makes a command that shows one file.
 func (p *program) inspectFile(cmd *cobra.Command, show func(*cobra.Command, inspect.Printer, *inspect.Place) error) *cobra.Command {
 	var output string
-	cmd.Args = cobra.ExactArgs(1)
+	cmd.Args = takes
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		place, err := inspect.Open(args[0])
 		if err != nil {
@@ -139,7 +139,7 @@ func (p *program) inspectVerify() *cobra.Command {
 		Example: `  sq inspect verify .sq
   sq inspect verify /var/lib/sq --quick
   sq inspect verify /var/lib/sq/replicas/*/log/00000000000000000000.log -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: takes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			reports, err := inspect.Verify(cmd.Context(), args[0], quick)
 			if err != nil && cmd.Context().Err() == nil {
