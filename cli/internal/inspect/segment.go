@@ -20,6 +20,7 @@ type Bad struct {
 	Err      error
 }
 
+// Error says where no batch is, and why.
 func (b *Bad) Error() string {
 	return fmt.Sprintf("no batch at offset %d, position %d: %v", b.Offset, b.Position, b.Err)
 }
