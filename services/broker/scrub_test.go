@@ -82,7 +82,7 @@ func flip(t *testing.T, disk vfs.FS, name string, at int64) {
 	}
 	defer file.Close()
 	p := make([]byte, 1)
-	if _, err := file.ReadAt(p, at); err != nil && err != io.EOF {
+	if _, err := file.ReadAt(p, at); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	if _, err := file.WriteAt([]byte{p[0] ^ 1}, at); err != nil {
