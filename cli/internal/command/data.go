@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
@@ -49,14 +50,14 @@ func (p *program) dataAdvice(err error) string {
 	if _, unreached := errors.AsType[*connectError](err); unreached && sq.KindOf(err) == sq.KindInvalid {
 		return "Name a gateway's data address with --addr or SQ_ADDR, such as localhost:6064."
 	} else if unreached {
-		return fmt.Sprintf("Nothing answers at %s. Start SQ with 'sq dev', or name a gateway with --addr or SQ_ADDR.", p.addr)
+		return fmt.Sprintf("No data port of SQ answers at %s. Start SQ with 'sq dev', or name a gateway with --addr or SQ_ADDR.", p.addr)
 	}
 	if corrupt, ok := errors.AsType[*sq.CorruptError](err); ok && corrupt.Next > corrupt.Offset {
 		return fmt.Sprintf("Read on behind it with '--partition %d --from %d'.", corrupt.Partition, corrupt.Next)
 	}
 	switch sq.KindOf(err) {
 	case sq.KindNotFound:
-		return "List what there is with 'sq topic list'; create with 'sq topic create NAME'."
+		return "Look with 'sq topic list' and 'sq topic describe NAME'; create with 'sq topic create NAME'."
 	case sq.KindTooLarge:
 		return "Raise the topic's limit with 'sq topic alter NAME --batch-bytes 8MiB' (the most there is), or split the record."
 	case sq.KindOutcomeUnknown:
@@ -69,5 +70,27 @@ func (p *program) dataAdvice(err error) string {
 		return "Give a token that may do this in SQ_TOKEN."
 	default:
 		return ""
+	}
+}
+
+// patience is how long a call may take before a person is told that it is waited for.
+const patience = 3 * time.Second
+
+// waiting says, once, that an answer takes long. stop is called when it has come, and says nothing after that.
+func (p *program) waiting(addr string) (stop func()) {
+	var mu sync.Mutex
+	answered := false
+	timer := time.AfterFunc(patience, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !answered {
+			fmt.Fprintf(p.env.Stderr, "sq: no answer from %s in %v, still trying; Ctrl-C ends it, 'sq doctor' looks for the cause\n", addr, patience)
+		}
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		answered = true
 	}
 }

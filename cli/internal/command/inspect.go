@@ -22,7 +22,7 @@ func (p *program) inspect() *cobra.Command {
 		Use:   "inspect",
 		Short: "Look at a broker's files, and check them for damage",
 		Long:  inspectLong,
-		Args:  cobra.NoArgs,
+		Args:  takesCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return usagef("%s needs a command", cmd.CommandPath()) },
 	}
 	cmd.AddCommand(p.inspectSegment(), p.inspectIndex(), p.inspectJournal(), p.inspectSnapshot(), p.inspectVerify())
@@ -32,13 +32,13 @@ func (p *program) inspect() *cobra.Command {
 // inspectFile makes a command that shows one file.
 func (p *program) inspectFile(cmd *cobra.Command, show func(*cobra.Command, inspect.Printer, *inspect.Place) error) *cobra.Command {
 	var output string
-	cmd.Args = cobra.ExactArgs(1)
+	cmd.Args = takes
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		place, err := inspect.Open(args[0])
 		if err != nil {
 			return usageError{err}
 		}
-		defer place.Close()
+		defer func() { _ = place.Close() }()
 		return show(cmd, inspect.Printer{Out: p.env.Stdout, JSON: output == outputJSON}, place)
 	}
 	outputFlag(cmd, &output)
@@ -64,7 +64,7 @@ broker writes, such a place is no fault.
 			show = out.Raw
 		}
 		err := show(cmd.Context(), place, place.Path)
-		if bad, ok := errors.AsType[*inspect.Bad](err); ok && place.Active {
+		if bad, ok := errors.AsType[*inspect.BadError](err); ok && place.Active {
 			fmt.Fprintf(p.env.Stderr, "sq: %v; a broker is using the directory and may be writing there\n", bad)
 			return nil
 		} else if ok {
@@ -139,7 +139,7 @@ func (p *program) inspectVerify() *cobra.Command {
 		Example: `  sq inspect verify .sq
   sq inspect verify /var/lib/sq --quick
   sq inspect verify /var/lib/sq/replicas/*/log/00000000000000000000.log -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: takes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			reports, err := inspect.Verify(cmd.Context(), args[0], quick)
 			if err != nil && cmd.Context().Err() == nil {

@@ -51,7 +51,7 @@ func (p *program) produce() *cobra.Command {
 		Example: `  sq produce orders hello
   sq produce orders -f orders.log --format raw
   sq consume orders -o json | sq produce copy --format json`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              takes,
 		ValidArgsFunction: p.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && o.file != "" {
@@ -192,7 +192,9 @@ func (o *produceOptions) producer(client *sq.Client, topic string) (*sq.Producer
 
 func (p *program) produceOne(ctx context.Context, producer *sq.Producer, topic string, r sq.Record, o *produceOptions) error {
 	start := p.env.Now()
+	answered := p.waiting(p.addr)
 	ack, err := producer.Send(ctx, r, o.send()...)
+	answered()
 	if err != nil {
 		return err
 	}
