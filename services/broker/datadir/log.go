@@ -30,7 +30,7 @@ type logCheck struct {
 	sealedEnd partition.Offset   // of the newest valid snapshot
 	end       segment.Place      // of what was read so far
 	read      map[partition.Offset]summary
-	seals     map[partition.Offset]sealed.Seal
+	seals     map[partition.Offset][]sealed.Seal // what the log says of each segment: its Seal, and what compaction has made of it
 }
 
 // summary is a segment that was read.
@@ -41,7 +41,7 @@ type summary struct {
 }
 
 func (v *verifier) newLog(dir string) *logCheck {
-	return &logCheck{verifier: v, dir: dir, read: map[partition.Offset]summary{}, seals: map[partition.Offset]sealed.Seal{}}
+	return &logCheck{verifier: v, dir: dir, read: map[partition.Offset]summary{}, seals: map[partition.Offset][]sealed.Seal{}}
 }
 
 func (l *logCheck) identify(id replicaIdent) {
@@ -119,6 +119,10 @@ func (l *logCheck) list() error {
 			l.bases = append(l.bases, base)
 		case part == segment.SnapshotPart:
 			l.snapshots = append(l.snapshots, base)
+		case part == segment.CompactedPart:
+			if !l.opts.Active {
+				l.out.note(l.fs.Name(l.dir+"/"+name), "a compacted segment that is not in its place; the next start puts it there or removes it")
+			}
 		default:
 			indexes = append(indexes, base)
 		}

@@ -205,16 +205,29 @@ func (c *segmentCheck) visit(s *segment.Scanner) {
 // control keeps the Seals.
 func (c *segmentCheck) control(s *segment.Scanner) {
 	control, err := batch.ReadControl(s.Message())
-	if err == nil && control.Which() == batchcapnp.Control_Which_seal {
-		var seal sealed.Seal
-		if seal, err = sealed.ReadSeal(control); err == nil {
-			c.seals[seal.Base] = seal
-		}
+	if err == nil {
+		err = c.takeSeal(control)
 	}
 	if err != nil {
 		c.out.foundAt(segment.Corrupt, c.fs.Name(c.file), c.id, partition.Offset(s.Header().BaseOffset), s.Position(),
 			"the control batch at offset %d cannot be read: %v", s.Header().BaseOffset, err)
 	}
+}
+
+func (c *segmentCheck) takeSeal(control batchcapnp.Control) (err error) {
+	var seal sealed.Seal
+	switch control.Which() {
+	case batchcapnp.Control_Which_seal:
+		seal, err = sealed.ReadSeal(control)
+	case batchcapnp.Control_Which_compact:
+		seal, err = sealed.ReadCompact(control)
+	default:
+		return nil
+	}
+	if err == nil {
+		c.learn(seal)
+	}
+	return err //nolint:wrapcheck // the caller says of what.
 }
 
 // behind visits what lies behind damage.

@@ -22,7 +22,7 @@ type Segment struct {
 	SHA256    [32]byte
 }
 
-// key names a segment for ever: replicas are never made twice, and a sealed segment never changes.
+// key names a segment for ever: replicas are never made twice. Only compaction puts another one in its place, with fewer bytes.
 type key struct {
 	replica partition.UUID
 	base    partition.Offset

@@ -143,10 +143,10 @@ func (s *Scrubber) read(ctx context.Context, seg *Segment) *Fault {
 	}, seg)
 }
 
-// listed tells whether a segment is still there: then it was when it was read.
+// listed tells whether a segment is still there, and not a compacted one in its place: then it was when it was read.
 func (s *Scrubber) listed(seg *Segment) bool {
 	for _, other := range s.deps.Segments() {
-		if other.key() == seg.key() {
+		if other.key() == seg.key() && other.Size == seg.Size {
 			return true
 		}
 	}
