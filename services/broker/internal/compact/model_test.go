@@ -153,13 +153,13 @@ func newest(records map[partition.Offset]record) map[string]string {
 func (w *world) pass(plan Plan, memory int64) (full partition.Offset, tombstone int64) {
 	want := newest(w.records)
 	keys := NewKeys(memory, plan.From)
-	for i := range plan.Segments {
+	for i := range plan.Learn {
 		for _, msg := range w.segments[i] {
 			h := w.leader.Header(msg)
 			keys.Learn(&h, msg)
 		}
 	}
-	for i := range plan.Segments {
+	for i := range plan.Rewrite {
 		var out [][]byte
 		looker := NewRewriter(keys, plan.TombstonesBefore, nil)
 		goes := false
@@ -179,7 +179,7 @@ func (w *world) pass(plan Plan, memory int64) (full partition.Offset, tombstone 
 		}
 		stats := writer.Stats()
 		if same := bytes.Equal(bytes.Join(out, nil), bytes.Join(w.segments[i], nil)); same == stats.Changed() || stats.BytesOut > stats.BytesIn || stats.Changed() && !goes {
-			w.t.Fatalf("segment %d: same bytes %v, looked %v, %+v", plan.Segments[i].Base, same, goes, stats)
+			w.t.Fatalf("segment %d: same bytes %v, looked %v, %+v", plan.Rewrite[i].Base, same, goes, stats)
 		}
 		if s := stats.Tombstone; s != 0 && (tombstone == 0 || s < tombstone) {
 			tombstone = s
@@ -187,7 +187,7 @@ func (w *world) pass(plan Plan, memory int64) (full partition.Offset, tombstone 
 		w.segments[i] = out
 		w.bounds[i].Size = size(out)
 		if diff := cmp.Diff(want, newest(w.contents())); diff != "" {
-			w.t.Fatalf("after segment %d a reader finds other values (-want +got):\n%s", plan.Segments[i].Base, diff)
+			w.t.Fatalf("after segment %d a reader finds other values (-want +got):\n%s", plan.Rewrite[i].Base, diff)
 		}
 	}
 	return keys.Full(), tombstone
@@ -217,7 +217,7 @@ func TestModel(t *testing.T) {
 					t.Fatalf("seed %d: passes without end: %+v", seed, past)
 				}
 			}
-			if past.Clean == plan.Point {
+			if past.Clean == w.leader.End {
 				w.check(seed, plan)
 			}
 			w.grow()
@@ -231,8 +231,9 @@ func (w *world) check(seed uint64, plan Plan) {
 	w.t.Helper()
 	left := w.contents()
 	newest := map[string]partition.Offset{}
+	point := plan.Rewrite[len(plan.Rewrite)-1].End
 	for at, r := range w.records {
-		if at < plan.Point && r.key != "" {
+		if r.key != "" {
 			newest[r.key] = max(newest[r.key], at)
 		}
 	}
@@ -243,7 +244,7 @@ func (w *world) check(seed uint64, plan Plan) {
 		}
 		old := r.value == nil && r.time < plan.TombstonesBefore
 		switch {
-		case at >= plan.Point || r.key == "" || at == newest[r.key] && !old:
+		case at >= point || r.key == "" || at == newest[r.key] && !old:
 			if !here {
 				w.t.Fatalf("seed %d: record %d of key %q is gone", seed, at, r.key)
 			}
@@ -280,7 +281,7 @@ func TestTombstoneOfWhatStays(t *testing.T) {
 	w.segments = [][][]byte{{first}, {second}}
 	w.bounds = []Segment{{Base: 0, End: 400, Size: size(w.segments[0])}, {Base: 400, End: 401, Size: size(w.segments[1])}}
 	w.records = w.contents()
-	w.pass(Plan{Segments: w.bounds, TombstonesBefore: 1 << 40}, 1<<20)
+	w.pass(Plan{Learn: w.bounds, Rewrite: w.bounds, TombstonesBefore: 1 << 40}, 1<<20)
 	if left := w.contents(); len(left) != 401 {
 		t.Errorf("%d records are left, want all 401", len(left))
 	}
@@ -299,19 +300,19 @@ func TestWhenAPassIsDue(t *testing.T) {
 		"nothing sealed":           {sealed: nil},
 		"one sealed":               {sealed: three[:1]},
 		"new":                      {sealed: three[:2], want: true},
-		"clean":                    {past: Past{Clean: 20}, sealed: three},
-		"a third is new":           {past: Past{Clean: 20}, sealed: four},
-		"half is new":              {past: Past{Clean: 10}, sealed: three, want: true},
-		"keys did not fit":         {past: Past{Clean: 20, From: 5}, sealed: three, want: true},
-		"a tombstone of age":       {past: Past{Clean: 20, Tombstone: 1}, sealed: three, whole: true, want: true},
-		"a tombstone out of reach": {past: Past{Clean: 20, Tombstone: 1}, sealed: three},
-		"a young tombstone":        {past: Past{Clean: 20, Tombstone: 900}, sealed: three, whole: true},
+		"clean":                    {past: Past{Clean: 30}, sealed: three},
+		"a third is new":           {past: Past{Clean: 20}, sealed: three},
+		"half is new":              {past: Past{Clean: 30}, sealed: four, want: true},
+		"keys did not fit":         {past: Past{Clean: 30, From: 5}, sealed: three, want: true},
+		"a tombstone of age":       {past: Past{Clean: 30, Tombstone: 1}, sealed: three, whole: true, want: true},
+		"a tombstone out of reach": {past: Past{Clean: 30, Tombstone: 1}, sealed: three},
+		"a young tombstone":        {past: Past{Clean: 30, Tombstone: 900}, sealed: three, whole: true},
 	} {
 		plan, due := c.past.Next(c.sealed, c.whole, 200*time.Microsecond, 1000)
 		if due != c.want {
 			t.Errorf("%s: due %v", name, due)
 		}
-		if due && (plan.Point != c.sealed[len(c.sealed)-2].End || c.whole != (plan.TombstonesBefore == 800)) {
+		if due && (len(plan.Learn) != len(c.sealed) || len(plan.Rewrite) != len(c.sealed)-1 || c.whole != (plan.TombstonesBefore == 800)) {
 			t.Errorf("%s: %+v", name, plan)
 		}
 	}

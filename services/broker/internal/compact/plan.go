@@ -14,7 +14,7 @@ type Segment struct {
 
 // Past is what earlier passes of this life have done.
 type Past struct {
-	// Clean is how far the log has been compacted.
+	// Clean is how far the log has been read for its keys.
 	Clean partition.Offset
 	// From is where the keys did not fit any more; 0 = they did.
 	From partition.Offset
@@ -24,11 +24,11 @@ type Past struct {
 
 // Plan is one pass.
 type Plan struct {
-	Segments []Segment // to rewrite, oldest first
-	From     partition.Offset
+	Learn   []Segment // to read for the keys, oldest first
+	Rewrite []Segment // those of them that are below the compaction point
+	From    partition.Offset
 	// TombstonesBefore: those appended before this may go, microseconds since 1970; 0 = all stay.
 	TombstonesBefore int64
-	Point            partition.Offset // the end of the last segment
 }
 
 // Point gives the sealed segments below the compaction point: all but the newest. So the two newest snapshots are at or above it, and a replica
@@ -37,23 +37,22 @@ func Point(sealed []Segment) []Segment {
 	return sealed[:max(0, len(sealed)-1)]
 }
 
-// Next decides whether a pass is worth it: when half of what is below the point is new since the last one, when the keys of the last one did not
-// fit, or when a tombstone has come of age. sealed are the segments that are sealed and not in the bucket, oldest first; whole tells that nothing
-// older of the log is elsewhere, without which a tombstone may shadow a record that compaction cannot reach, and stays.
+// Next decides whether a pass is worth it: when half of what is sealed is new since the last one, when the keys of the last one did not fit, or when
+// a tombstone has come of age. sealed are the segments that are sealed and not in the bucket, oldest first; whole tells that nothing older of the
+// log is elsewhere, without which a tombstone may shadow a record that compaction cannot reach, and stays.
 func (p Past) Next(sealed []Segment, whole bool, tombstoneAge time.Duration, now int64) (Plan, bool) {
-	segments := Point(sealed)
-	if len(segments) == 0 {
+	plan := Plan{Learn: sealed, Rewrite: Point(sealed), From: p.From}
+	if len(plan.Rewrite) == 0 {
 		return Plan{}, false
 	}
 	if tombstoneAge <= 0 {
 		tombstoneAge = TombstoneAgeDefault
 	}
-	plan := Plan{Segments: segments, From: p.From, Point: segments[len(segments)-1].End}
 	if whole {
 		plan.TombstonesBefore = now - tombstoneAge.Microseconds()
 	}
 	var dirty, clean int64
-	for _, s := range segments {
+	for _, s := range sealed {
 		if s.End > p.Clean {
 			dirty += s.Size
 		} else {
@@ -66,5 +65,5 @@ func (p Past) Next(sealed []Segment, whole bool, tombstoneAge time.Duration, now
 
 // Done gives what is to be remembered of a pass that came to its end. full is Keys.Full, tombstone the oldest one of all segments that stayed.
 func (p Past) Done(plan Plan, full partition.Offset, tombstone int64) Past {
-	return Past{Clean: plan.Point, From: full, Tombstone: tombstone}
+	return Past{Clean: plan.Learn[len(plan.Learn)-1].End, From: full, Tombstone: tombstone}
 }

@@ -213,7 +213,7 @@ func (p *pass) run(ctx context.Context) error {
 		return err
 	}
 	p.keys = compact.NewKeys(p.r.deps.Compact.Memory(), p.plan.From)
-	for _, s := range p.plan.Segments {
+	for _, s := range p.plan.Learn {
 		if err := p.scan(ctx, s, func(h *batch.Header, msg []byte) (bool, error) {
 			p.keys.Learn(h, msg)
 			return true, nil
@@ -222,7 +222,7 @@ func (p *pass) run(ctx context.Context) error {
 		}
 	}
 	p.full = p.keys.Full()
-	for _, s := range p.plan.Segments {
+	for _, s := range p.plan.Rewrite {
 		if err := p.compact(ctx, s); err != nil {
 			return err
 		}
