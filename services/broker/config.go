@@ -8,6 +8,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
@@ -23,6 +24,8 @@ type Config struct {
 	BodyMemory     config.Bytes  `koanf:"body-memory" usage:"memory for batches that wait to be appended, 16MiB and up"`
 	ScrubRate      config.Bytes  `koanf:"scrub-rate" usage:"how fast sealed segments are read again to find damage, bytes a second, 64KiB to 1GiB; 0 = not at all"`
 	ScrubInterval  time.Duration `koanf:"scrub-interval" usage:"how long reading all of them again takes, where scrub-rate allows, 1s to 8760h"`
+	CompactRate    config.Bytes  `koanf:"compact-rate" usage:"how fast topics with cleanup compact are read and written again, bytes a second, 64KiB to 1GiB; 0 = not at all"`
+	CompactMemory  config.Bytes  `koanf:"compact-memory" usage:"memory for the keys of the partition that is being compacted, 1MiB to 16GiB; 80 bytes a key"`
 	node.Config    `usage-lease-ttl:"how long after its last renewal the broker counts as gone, 2s to 60s"`
 }
 
@@ -30,7 +33,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		DataDir: "/var/lib/sq", CapnpHost: "localhost:6164", HTTPHost: "localhost:6162", SyncPolicy: "every-batch", BodyMemory: 256 << 20,
-		ScrubRate: 5 << 20, ScrubInterval: 7 * 24 * time.Hour,
+		ScrubRate: 5 << 20, ScrubInterval: 7 * 24 * time.Hour, CompactRate: 32 << 20, CompactMemory: 64 << 20,
 		Config: node.Defaults("localhost:6169"),
 	}
 }
@@ -54,6 +57,14 @@ func (c Config) Validate() error {
 	}
 	if c.ScrubRate != 0 && (c.ScrubRate < scrubRateMin || c.ScrubRate > scrubRateMax) {
 		return fault.Errorf(fault.Invalid, "scrub-rate: %v is outside %v to %v, and not 0", c.ScrubRate, config.Bytes(scrubRateMin), config.Bytes(scrubRateMax))
+	}
+	if c.CompactRate != 0 && (c.CompactRate < compact.RateMin || c.CompactRate > compactRateMax) {
+		return fault.Errorf(fault.Invalid, "compact-rate: %v is outside %v to %v, and not 0",
+			c.CompactRate, config.Bytes(compact.RateMin), config.Bytes(compactRateMax))
+	}
+	if c.CompactMemory < compact.MemoryMin || c.CompactMemory > compactMemoryMax {
+		return fault.Errorf(fault.Invalid, "compact-memory: %v is outside %v to %v",
+			c.CompactMemory, config.Bytes(compact.MemoryMin), config.Bytes(compactMemoryMax))
 	}
 	if c.ScrubInterval < scrubIntervalMin || c.ScrubInterval > scrubIntervalMax {
 		return fault.Errorf(fault.Invalid, "scrub-interval: %v is outside %v to %v", c.ScrubInterval, scrubIntervalMin, scrubIntervalMax)

@@ -14,4 +14,6 @@ const (
 	scrubRateMax     = 1 << 30
 	scrubIntervalMin = time.Second
 	scrubIntervalMax = 365 * 24 * time.Hour
+	compactRateMax   = 1 << 30
+	compactMemoryMax = 16 << 30
 )

@@ -112,6 +112,7 @@ func (b *Broker) newRoster(l life, disk *journal.Journal, state journal.State) (
 	}
 	return roster.New(roster.Config{ //nolint:wrapcheck // says what was attempted.
 		Node: b.cfg.node(), Incarnation: l.claim.Incarnation, Cluster: l.cluster, Sync: sync,
+		CompactRate: int64(b.cfg.CompactRate), CompactMemory: int64(b.cfg.CompactMemory),
 	}, roster.Deps{
 		FS: b.deps.FS, Journal: disk, State: state, Store: b.deps.Store, View: b.follower,
 		Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,

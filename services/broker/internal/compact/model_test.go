@@ -317,4 +317,3 @@ func TestWhenAPassIsDue(t *testing.T) {
 		}
 	}
 }
-

@@ -48,7 +48,6 @@ func (g *rig) put(o batch.BuildOptions, pairs ...string) Published {
 	return p
 }
 
-
 // held gives "offset value" of all records.
 func (g *rig) held() []string {
 	var out []string

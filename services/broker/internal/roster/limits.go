@@ -14,7 +14,4 @@ const (
 	// A disk with less free than min(fullShare of it, fullBytes) takes no records.
 	fullDivisor = 10
 	fullBytes   = 10 << 30
-	// Compaction reads and writes this much a second, and keeps so much of keys in memory.
-	compactRate   = 32 << 20
-	compactMemory = 64 << 20
 )

@@ -1,7 +1,6 @@
 package roster
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -31,7 +30,8 @@ type Config struct {
 	// Sync is when appends are synced. A policy below every batch makes quorum topics weaker, which every ack then says.
 	Sync   replica.SyncPolicy
 	Limits replica.Limits
-	// CompactRate is how fast the disk's topics are compacted, in bytes a second, and CompactMemory what the keys of a pass may take. 0 = default.
+	// CompactRate is how fast the disk's topics are compacted, in bytes a second, 0 = not at all,
+	// and CompactMemory what the keys of a pass may take.
 	CompactRate, CompactMemory int64
 }
 
@@ -66,7 +66,7 @@ type Roster struct {
 	full    atomic.Bool
 	failed  chan error
 	retry   chan struct{} // a replica should be looked at again
-	compact *compact.Turn
+	compact *compact.Turn // nil: nothing is compacted
 	turn    atomic.Uint64 // where the next harvest begins
 	opening sync.WaitGroup
 
@@ -95,9 +95,12 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	if cfg.Node == 0 || cfg.Incarnation == 0 || cfg.Cluster.IsZero() {
 		return nil, fault.Errorf(fault.Invalid, "make roster: node %d, incarnation %d, cluster %s: none may be zero", cfg.Node, cfg.Incarnation, cfg.Cluster)
 	}
-	turn, err := compact.NewTurn(deps.Clock, cmp.Or(cfg.CompactRate, compactRate), cmp.Or(cfg.CompactMemory, compactMemory))
-	if err != nil {
-		return nil, fault.Errorf(fault.Invalid, "make roster: %w", err)
+	var turn *compact.Turn
+	if cfg.CompactRate > 0 {
+		var err error
+		if turn, err = compact.NewTurn(deps.Clock, cfg.CompactRate, cfg.CompactMemory); err != nil {
+			return nil, fault.Errorf(fault.Invalid, "make roster: %w", err)
+		}
 	}
 	if err := deps.FS.MkdirAll(root); err != nil {
 		return nil, fault.Errorf(fault.DiskPoisoned, "make replica directory: %w", err)
