@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"fmt"
 	"path"
 	"sync/atomic"
 )
@@ -43,14 +42,7 @@ func (c *Closed) Reopen() (*Open, error) {
 func (c *Closed) Seal(sum [32]byte, state []byte) (*Sealed, error) {
 	s := &Sealed{summary: c.summary, file: c.file, slot: c.slot, sum: sum}
 	snapshot := Snapshot{Base: c.summary.Base, End: c.summary.End, Size: c.summary.Size, SHA256: sum, State: state}
-	p, err := snapshot.AppendTo(nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := writeFile(c.file.files.fs, s.snapshotName(), p, true); err != nil {
-		return nil, diskError(fmt.Sprintf("write snapshot of segment %d", c.summary.Base), err)
-	}
-	return s, nil
+	return s, snapshot.Write(c.file.files.fs, path.Dir(c.file.name))
 }
 
 // Remove removes the files, durably. Nothing may be read from the segment any more.
@@ -78,10 +70,6 @@ func (s *Sealed) SHA256() [32]byte { return s.sum }
 
 // Reader reads the segment.
 func (s *Sealed) Reader() *Reader { return &Reader{Summary: s.summary, file: s.file, slot: s.slot} }
-
-func (s *Sealed) snapshotName() string {
-	return path.Dir(s.file.name) + "/" + Name(s.summary.Base, SnapshotPart)
-}
 
 // Remove removes index and log, durably; the log may go into the pool. The snapshot stays. Nothing may be read from the segment any more.
 func (s *Sealed) Remove() error { return removeFile(s.file, true) }

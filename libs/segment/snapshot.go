@@ -52,6 +52,16 @@ func (s *Snapshot) AppendTo(dst []byte) ([]byte, error) {
 	return append(dst, s.State...), nil
 }
 
+// Write puts the snapshot into its file, durably.
+func (s *Snapshot) Write(fsys vfs.FS, dir string) error {
+	p, err := s.AppendTo(nil)
+	if err != nil {
+		return err
+	}
+	err = writeFile(fsys, dir+"/"+Name(s.Base, SnapshotPart), p, true)
+	return diskError(fmt.Sprintf("write snapshot of segment %d", s.Base), err)
+}
+
 // ParseSnapshot decodes a whole snapshot. Its State aliases p.
 func ParseSnapshot(p []byte) (Snapshot, error) {
 	s, err := parseSnapshotHeader(p)

@@ -29,7 +29,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		"body-memory: 1MiB is below 16MiB":        func(c *broker.Config) { c.BodyMemory = 1 << 20 },
 		"scrub-rate: 1KiB is outside 64KiB":       func(c *broker.Config) { c.ScrubRate = 1 << 10 },
 		"compact-rate: 1KiB is outside 64KiB":     func(c *broker.Config) { c.CompactRate = 1 << 10 },
-		"compact-memory: 0B is outside 1MiB":      func(c *broker.Config) { c.CompactMemory = 0 },
+		"compact-memory: 0 is outside 1MiB":      func(c *broker.Config) { c.CompactMemory = 0 },
 		"scrub-interval: 0s is outside 1s":        func(c *broker.Config) { c.ScrubInterval = 0 },
 		"lease-ttl: 1s is outside 2s to 1m0s":     func(c *broker.Config) { c.LeaseTTL = time.Second },
 		"lease-ttl: 1h0m0s is outside 2s to 1m0s": func(c *broker.Config) { c.LeaseTTL = time.Hour },

@@ -121,7 +121,7 @@ func (r *Replica) appendControl(fill func(batchcapnp.Control) error) error {
 	if err != nil {
 		return fault.Errorf(fault.Internal, "build control batch: %w", err)
 	}
-	r.step(quorum.Propose{Entries: []quorum.Entry{{Header: h, Msg: msg}}, Time: r.time.micros})
+	r.step(quorum.Propose{Entries: []quorum.Entry{{Header: h, Msg: msg}}, Time: r.time.Micros})
 	return nil
 }
 

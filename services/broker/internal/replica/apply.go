@@ -111,7 +111,7 @@ func (r *Replica) reread() {
 				r.later(r.reread)
 				return
 			}
-			r.step(quorum.Assigned{Assignment: a, Revision: revision, Reread: true, Time: r.time.micros})
+			r.step(quorum.Assigned{Assignment: a, Revision: revision, Reread: true, Time: r.time.Micros})
 		})
 	})
 }
@@ -137,7 +137,7 @@ func (r *Replica) commit(e quorum.Commit) {
 	}
 	r.markSealed()
 	if r.fold.TakeCompacted() {
-		r.settleCompacted()
+		r.compaction.Settle()
 	}
 	r.show() // whoever is answered finds what he was answered
 	r.waiting.commit(r, e.HighWatermark)

@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/libs/vfs/faultfs"
+	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
@@ -62,7 +65,7 @@ func (g *rig) pass(n float64) {
 	g.t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); g.passes() < n; {
 		step := time.Second
-		if testutil.ToFloat64(g.r.deps.Metrics.compaction.running) > 0 {
+		if g.metric("running") > 0 {
 			step = 0
 			if g.clock.Pending() > 0 {
 				step = 50 * time.Millisecond
@@ -78,7 +81,22 @@ func (g *rig) pass(n float64) {
 	}
 }
 
-func (g *rig) passes() float64 { return testutil.ToFloat64(g.r.deps.Metrics.compaction.passes) }
+func (g *rig) passes() float64 { return g.metric("passes_total") }
+
+// metric gives one of compaction's.
+func (g *rig) metric(name string) float64 {
+	families, err := g.metrics.Gather()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "sq_broker_compaction_"+name {
+			return f.GetMetric()[0].GetCounter().GetValue() + f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	g.t.Fatalf("no metric %s", name)
+	return 0
+}
 
 // Sealed segments lose what has a newer record, offsets stay, producers are still told their duplicates, and a restart, after a clean stop and after
 // a crash, finds the same.
@@ -154,7 +172,18 @@ func TestTombstonesGo(t *testing.T) {
 // What the log has named is finished by the next life, whatever the crash left; what it has not named is thrown away.
 func TestCompactionIsFinishedByTheNextLife(t *testing.T) {
 	for _, committed := range []bool{true, false} {
-		g := newRig(t, compacted).start()
+		var survivor atomic.Pointer[memfs.FS] // what a crash before the file is put in its place leaves
+		g := newRig(t, compacted, func(g *rig) {
+			g.wrap = func(m *memfs.FS) vfs.FS {
+				disk := faultfs.New(m, g.clock)
+				disk.Observe(func(c faultfs.Call) {
+					if c.Op == faultfs.Rename && strings.HasSuffix(c.Path, ".compacted") {
+						survivor.Store(m.CrashAll())
+					}
+				})
+				return disk
+			}
+		}).start()
 		g.put(batch.BuildOptions{}, "a=1", "b=1")
 		g.seal()
 		g.put(batch.BuildOptions{}, "a=2")
@@ -163,10 +192,17 @@ func TestCompactionIsFinishedByTheNextLife(t *testing.T) {
 		g.seal()
 		seal := g.rewrite(0)
 		if committed {
-			g.r.mail.post(func() { g.r.compact.stuck = true }) // the crash comes before it is installed
 			g.commit(seal)
+			g.r.mail.post(g.r.compaction.Settle)
+			for survivor.Load() == nil {
+				g.tick(0)
+			}
+			g.kill()
+			g.mem = survivor.Load()
+		} else {
+			g.crashAll()
 		}
-		g.crashAll()
+		g.wrap = nil
 		g.topic.Cleanup = "" // installing does not depend on the topic's settings
 		g.start()
 		want := 4

@@ -23,7 +23,6 @@ const (
 	retryWait    = 200 * time.Millisecond // between attempts to read an assignment, or to write to a full disk
 	housekeeping = time.Second            // between looks at retention
 	overloadWait = 50 * time.Millisecond  // the retry hint of Overloaded
-	clockJump    = time.Hour              // a step of the wall clock that raises an alarm and does not advance expiry
 	// segmentBytesDefault is where segments are cut if the topic does not say.
 	segmentBytesDefault = 128 << 20
 	groupBytesMax       = 8 << 20

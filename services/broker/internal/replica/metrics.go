@@ -2,6 +2,8 @@ package replica
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seedqueue/sq/services/broker/internal/compaction"
 )
 
 // Metrics counts what all replicas of a broker do; no label grows with the number of partitions.
@@ -20,34 +22,7 @@ type Metrics struct {
 	stepDowns   prometheus.Counter
 	seals       prometheus.Counter
 	clockJumps  prometheus.Counter
-	compaction  compactionMetrics
-}
-
-// compactionMetrics counts what compaction does.
-type compactionMetrics struct {
-	running                             prometheus.Gauge
-	passes, failures, segments, records prometheus.Counter
-	read, written, saved                prometheus.Counter
-}
-
-func newCompactionMetrics(reg prometheus.Registerer) compactionMetrics {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "sq", Subsystem: "broker", Name: "compaction_" + name, Help: help})
-	}
-	m := compactionMetrics{
-		running: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: "sq", Subsystem: "broker", Name: "compaction_running", Help: "Whether a partition is being compacted, 0 or 1.",
-		}),
-		passes:   counter("passes_total", "Compaction passes over a partition that came to their end."),
-		failures: counter("failures_total", "Compaction passes that ended early."),
-		segments: counter("segments_total", "Segments that compaction has replaced."),
-		records:  counter("removed_records_total", "Records that compaction has removed."),
-		read:     counter("read_bytes_total", "Bytes of batches that compaction has read."),
-		written:  counter("written_bytes_total", "Bytes of batches that compaction has written."),
-		saved:    counter("saved_bytes_total", "Bytes by which compaction has made segments smaller."),
-	}
-	reg.MustRegister(m.running, m.passes, m.failures, m.segments, m.records, m.read, m.written, m.saved)
-	return m
+	compaction  *compaction.Metrics
 }
 
 // NewMetrics registers the metrics.
@@ -77,7 +52,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		seals:      counter("segment_seals_total", "Segments whose Seal was committed."),
 		clockJumps: counter("clock_jumps_total", "Steps of the wall clock by more than an hour; expiry does not follow them."),
 	}
-	m.compaction = newCompactionMetrics(reg)
+	m.compaction = compaction.NewMetrics(reg)
 	reg.MustRegister(m.batches, m.records, m.bytes, m.duplicates, m.refused, m.unknown, m.groups, m.syncSeconds, m.fetches, m.fetchBytes,
 		m.elections, m.stepDowns, m.seals, m.clockJumps)
 	return m

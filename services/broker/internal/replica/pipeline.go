@@ -141,9 +141,9 @@ func (r *Replica) performOne(o *op, out *outcome) {
 	}
 }
 
-// settle has a mutation's callback called; a full disk is its business, anything else ends the replica.
+// settle has a mutation's callback called; a full disk, or too many open files, is its business, anything else ends the replica.
 func (r *Replica) settle(o *op, out *outcome, err error) {
-	if err != nil && !fault.Is(err, fault.DiskFull) {
+	if err != nil && !fault.Is(err, fault.DiskFull) && !fault.Is(err, fault.Overloaded) {
 		out.err = err
 		return
 	}
@@ -163,7 +163,7 @@ func (r *Replica) finish(out outcome) {
 		r.step(ev)
 	}
 	if len(out.persisted) > 0 {
-		r.synced = r.time.elapsed
+		r.synced = r.time.Elapsed
 	}
 	for _, ev := range out.persisted {
 		r.step(ev)
@@ -195,7 +195,7 @@ func (r *Replica) unwritten(ev quorum.Unwritten, why error) {
 
 // syncByInterval asks for the sync of an interval policy when it is due.
 func (r *Replica) syncByInterval() {
-	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced && r.time.elapsed-r.synced >= i {
+	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced && r.time.Elapsed-r.synced >= i {
 		report := r.core.Report()
 		r.addSync(report.Generation, report.End)
 	}

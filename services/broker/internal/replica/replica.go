@@ -11,10 +11,12 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/compaction"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
+	"github.com/seedqueue/sq/services/broker/internal/wallclock"
 )
 
 // Replica is one replica of one partition. Open makes one, Close ends it.
@@ -39,25 +41,25 @@ type Replica struct {
 	cancel     context.CancelFunc
 
 	// What follows belongs to the replica's goroutine.
-	core     *quorum.State
-	fold     *fold.State
-	closing  sealed.Closing
-	now      *wallclock
-	time     reading
-	queue    []queued // published, not yet appended
-	waiting  waitlist // appended, not yet committed
-	io       pipeline
-	admin    adminQueue
-	tier     tierState
-	seals    []sealWaiter
-	kept     housekeeper
-	compact  compaction
-	failure  error
-	changed  bool // tell deps.Changed at the end of the round
-	calls    []func()
-	counting quorum.Counting
-	ackAs    wirecapnp.Durability
-	synced   time.Duration // elapsed at the last sync
+	core       *quorum.State
+	fold       *fold.State
+	closing    sealed.Closing
+	now        *wallclock.Clock
+	time       wallclock.Reading
+	queue      []queued // published, not yet appended
+	waiting    waitlist // appended, not yet committed
+	io         pipeline
+	admin      adminQueue
+	tier       tierState
+	seals      []sealWaiter
+	kept       housekeeper
+	compaction *compaction.Compaction
+	failure    error
+	changed    bool // tell deps.Changed at the end of the round
+	calls      []func()
+	counting   quorum.Counting
+	ackAs      wirecapnp.Durability
+	synced     time.Duration // elapsed at the last sync
 }
 
 // view is what readers see, immutable.
@@ -85,7 +87,7 @@ func (r *Replica) ID() partition.UUID { return r.cfg.Self.Replica }
 
 // Assign tells the replica what the topology says about its partition, as of the revision of its key.
 func (r *Replica) Assign(a topology.Assignment, revision int64) {
-	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.micros}) })
+	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros}) })
 }
 
 // Configure tells the replica its topic's settings.
@@ -146,10 +148,10 @@ func (r *Replica) run() {
 
 // round takes in what has come, acts, and shows the result.
 func (r *Replica) round() {
-	r.time = r.now.read()
-	if r.time.jump != 0 {
+	r.time = r.now.Read()
+	if r.time.Jump != 0 {
 		r.deps.Metrics.clockJumps.Inc()
-		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.jump)
+		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.Jump)
 	}
 	r.calls, r.queue = r.mail.take(r.calls, r.queue)
 	for i, call := range r.calls {
@@ -164,10 +166,10 @@ func (r *Replica) round() {
 
 // tick passes time on if it is due.
 func (r *Replica) tick() {
-	if int64(r.time.elapsed) < r.nextTick.Load() {
+	if int64(r.time.Elapsed) < r.nextTick.Load() {
 		return
 	}
-	r.step(quorum.Tick{Elapsed: r.time.elapsed, Time: r.time.micros})
+	r.step(quorum.Tick{Elapsed: r.time.Elapsed, Time: r.time.Micros})
 	r.syncByInterval()
 	r.waiting.expire(r)
 	r.keepHouse()
@@ -178,7 +180,7 @@ func (r *Replica) tick() {
 	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced {
 		next = min(next, i)
 	}
-	r.nextTick.Store(int64(r.time.elapsed + next))
+	r.nextTick.Store(int64(r.time.Elapsed + next))
 }
 
 // step runs the core and carries out what it wants.
@@ -238,7 +240,7 @@ func (r *Replica) shutdown() {
 	}
 	for r.io.busy && r.failure == nil {
 		<-r.mail.wake
-		r.time = r.now.read()
+		r.time = r.now.Read()
 		r.calls, r.queue = r.mail.take(r.calls, r.queue)
 		for i, call := range r.calls {
 			call()

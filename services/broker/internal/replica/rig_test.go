@@ -37,6 +37,7 @@ type rig struct {
 	mem         *memfs.FS
 	wrap        func(*memfs.FS) vfs.FS // nil = none
 	clock       *clock.Manual
+	metrics     *prometheus.Registry
 	journal     *journal.Journal
 	workers     *workers.Pool
 	r           *Replica
@@ -128,6 +129,7 @@ func (g *rig) open() error {
 		}
 	}
 	kept, _ := j.Replica(theReplica)
+	g.metrics = prometheus.NewRegistry()
 	g.journal, g.workers, g.failed = j, workers.New(4), make(chan error, 1)
 	failed := g.failed
 	turn, err := compact.NewTurn(g.clock, compact.RateMin, compact.MemoryMin)
@@ -137,7 +139,7 @@ func (g *rig) open() error {
 	g.r, err = Open(context.Background(), Config{
 		Partition: partition.ID{Topic: theTopic}, Self: self, Incarnation: g.incarnation, Dir: "replica/log", Sync: g.sync, Topic: g.topic, Limits: g.limits,
 	}, Deps{
-		FS: disk, Journal: j, Workers: g.workers, Activator: g.register, Clock: g.clock, Metrics: NewMetrics(prometheus.NewRegistry()),
+		FS: disk, Journal: j, Workers: g.workers, Activator: g.register, Clock: g.clock, Metrics: NewMetrics(g.metrics),
 		Log: slog.New(slog.DiscardHandler), Full: func() bool { return g.full },
 		Failed: func(err error) { failed <- err }, Compact: turn,
 	}, kept)
