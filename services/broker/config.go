@@ -7,6 +7,8 @@ import (
 	"github.com/seedqueue/sq/libs/config"
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
+	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
@@ -23,6 +25,8 @@ type Config struct {
 	AdvertiseCapnp string        `koanf:"advertise-capnp" usage:"address that others reach the data port by; empty = the listen address"`
 	AdvertiseHTTP  string        `koanf:"advertise-http" usage:"address that others reach the HTTP port by; empty = the listen address"`
 	SyncPolicy     string        `koanf:"sync-policy" usage:"when records are synced to disk: every-batch (before the ack), an interval such as 100ms, or none"`
+	Journal        string        `koanf:"journal" usage:"how small appends become durable: auto (those that come together share a sync of the journal), always, or never (each file is synced)" oneof:"auto|always|never"`
+	JournalSize    config.Bytes  `koanf:"journal-size" usage:"disk that the journal takes for appends, 1MiB to 16GiB; taken when they first come together"`
 	BodyMemory     config.Bytes  `koanf:"body-memory" usage:"memory for batches that wait to be appended, 16MiB and up"`
 	LeaseTTL       time.Duration `koanf:"lease-ttl" usage:"how long after its last renewal the broker counts as gone, 2s to 60s"`
 	LogLevel       string        `koanf:"log-level" usage:"least level that is logged" oneof:"debug|info|warn|error"`
@@ -35,7 +39,7 @@ func Defaults() Config {
 		DataDir:   "/var/lib/sq",
 		Etcd:      []string{"http://localhost:2379"},
 		CapnpHost: "localhost:6164", HTTPHost: "localhost:6162", AdminHost: "localhost:6169",
-		SyncPolicy: "every-batch", BodyMemory: 256 << 20, LeaseTTL: 6 * time.Second,
+		SyncPolicy: "every-batch", Journal: "auto", JournalSize: commit.DefaultRingBytes, BodyMemory: 256 << 20, LeaseTTL: 6 * time.Second,
 		LogLevel: "info", LogFormat: "text",
 	}
 }
@@ -70,6 +74,12 @@ func (c Config) Validate() error {
 	}
 	if _, err := replica.ParseSyncPolicy(c.SyncPolicy); err != nil {
 		return fault.Errorf(fault.Invalid, "sync-policy: %w", err)
+	}
+	if _, err := commit.ParseMode(c.Journal); err != nil {
+		return fault.Errorf(fault.Invalid, "journal: %w", err)
+	}
+	if c.JournalSize < journalSizeMin || c.JournalSize > journal.MaxRingBytes {
+		return fault.Errorf(fault.Invalid, "journal-size: %v is outside %v to %v", c.JournalSize, config.Bytes(journalSizeMin), config.Bytes(journal.MaxRingBytes))
 	}
 	if c.BodyMemory < bodyMemoryMin {
 		return fault.Errorf(fault.Invalid, "body-memory: %v is below %v", c.BodyMemory, config.Bytes(bodyMemoryMin))

@@ -11,6 +11,8 @@ const (
 	leaseTTLMax   = time.Minute
 	bodyMemoryMin = 16 << 20 // two batches of the largest size
 
+	journalSizeMin = 1 << 20
+
 	// drainTimeout bounds how long a stop waits for what is in flight.
 	drainTimeout = 10 * time.Second
 	// revokeTimeout bounds how long a stop waits for etcd to take the registration back.

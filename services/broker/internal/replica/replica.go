@@ -11,6 +11,7 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
@@ -23,6 +24,7 @@ type Replica struct {
 	deps Deps
 	log  *slog.Logger
 	wal  *wal.Log
+	seat *commit.Seat
 
 	mail     *mailbox
 	view     atomic.Pointer[view]
@@ -272,9 +274,12 @@ func (r *Replica) stop() {
 	close(old.changed)
 	r.running.Wait()
 	r.io.wait()
-	if err := r.wal.Close(); err != nil && r.failure == nil {
+	broken := r.wal.Err() != nil // then Close does not sync
+	err := r.wal.Close()
+	if err != nil && r.failure == nil {
 		r.log.Warn("cannot close log", "err", err)
 	}
+	r.seat.Leave(err == nil && !broken)
 }
 
 var errStopped = fault.Errorf(fault.Unavailable, "the replica is closed")

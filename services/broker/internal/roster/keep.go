@@ -44,7 +44,7 @@ func (r *Roster) tick(ctx context.Context) {
 
 // keepMarks keeps the journal's evidence at most a second old, and looks at the room on the disk.
 func (r *Roster) keepMarks(ctx context.Context) {
-	told := map[partition.UUID]partition.Offset{}
+	told := map[partition.UUID][2]partition.Offset{}
 	r.measure()
 	r.every(ctx, marksEvery, func() {
 		r.measure()
@@ -55,7 +55,7 @@ func (r *Roster) keepMarks(ctx context.Context) {
 }
 
 // saveMarks writes the evidence of the replicas that have moved since told. A full disk only delays it.
-func (r *Roster) saveMarks(told map[partition.UUID]partition.Offset) error {
+func (r *Roster) saveMarks(told map[partition.UUID][2]partition.Offset) error {
 	var records []journal.Record
 	for _, rep := range r.all() {
 		evidence, state := rep.Evidence()
