@@ -71,8 +71,8 @@ func (c *Committer) failed(err error) {
 // startCheckpoint has the files synced that the ring holds bytes of, and then the room given back. One runs at a time.
 func (c *Committer) startCheckpoint(ring *journal.Ring) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.mu.busy || c.mu.closed {
+		c.mu.Unlock()
 		return
 	}
 	c.mu.busy = true
@@ -80,9 +80,11 @@ func (c *Committer) startCheckpoint(ring *journal.Ring) {
 	for s := range c.mu.dirty {
 		k.mu.todo = append(k.mu.todo, s)
 	}
-	k.mu.working = min(syncersMax, len(k.mu.todo)+1)
-	c.running.Add(k.mu.working)
-	for range k.mu.working {
+	syncers := min(syncersMax, len(k.mu.todo)+1)
+	k.mu.working = syncers
+	c.running.Add(syncers)
+	c.mu.Unlock()
+	for range syncers {
 		c.cfg.Workers.DoBulk(k.work)
 	}
 }

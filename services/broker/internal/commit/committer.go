@@ -74,6 +74,15 @@ type request struct {
 
 // New starts a committer.
 func New(cfg Config) (*Committer, error) {
+	c, err := prepare(cfg)
+	if err == nil {
+		c.running.Go(c.run)
+	}
+	return c, err
+}
+
+// prepare makes a committer whose rounds the caller runs.
+func prepare(cfg Config) (*Committer, error) {
 	limits, err := cfg.Limits.withDefaults()
 	if err != nil {
 		return nil, err
@@ -84,7 +93,6 @@ func New(cfg Config) (*Committer, error) {
 	}
 	c := &Committer{cfg: cfg, limits: limits, metrics: m, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	c.mu.dirty = map[*Seat]struct{}{}
-	c.running.Go(c.run)
 	return c, nil
 }
 
