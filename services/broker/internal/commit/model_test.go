@@ -88,12 +88,12 @@ func TestCrashAtEveryOperation(t *testing.T) {
 				if err := w.check(crashed); err != nil {
 					t.Fatalf("seed %d, state %d, crash before operation %d (%+v): %v", seed, i, c.Number, c, err)
 				}
-				if tried%25 == 0 {
+				if tried%40 == 0 {
 					tried += crashInRecovery(t, w, again, c.Number)
 				}
 			}
 		})
-		if err := w.workload(faulty, seed, 70); err != nil {
+		if err := w.workload(faulty, seed, 50); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}

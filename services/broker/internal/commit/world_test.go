@@ -41,7 +41,7 @@ func sample() knobs {
 	case testing.Short():
 		return knobs{models: 20, workloads: 1, states: 1}
 	default:
-		return knobs{models: 80, workloads: 2, states: 2}
+		return knobs{models: 80, workloads: 2, states: 1}
 	}
 }
 
