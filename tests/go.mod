@@ -27,7 +27,9 @@ require (
 	github.com/versity/versitygw v1.8.0
 	go.etcd.io/etcd/client/v3 v3.7.3
 	go.etcd.io/etcd/server/v3 v3.7.3
+	go.starlark.net v0.0.0-20260908191801-89a6a09411d5
 	go.uber.org/zap v1.27.1
+	go.yaml.in/yaml/v3 v3.0.5
 )
 
 require (

@@ -16,7 +16,7 @@ import (
 )
 
 type common struct {
-	Level string   `koanf:"log-level" usage:"what is logged" oneof:"debug|info"`
+	Level string   `koanf:"log-level" oneof:"debug|info"`
 	Etcd  []string `koanf:"etcd" usage:"endpoints"`
 }
 
@@ -32,7 +32,7 @@ func (m *mode) UnmarshalText(text []byte) error {
 func (m *mode) MarshalText() ([]byte, error) { return []byte(m.name), nil }
 
 type settings struct {
-	common
+	common  `usage-log-level:"what is logged"`
 	Host    string        `koanf:"grpc-host" usage:"where to listen"`
 	Node    uint64        `koanf:"node-id" usage:"which broker" range:"1.."`
 	TTL     time.Duration `koanf:"lease-ttl" usage:"how long" range:"1s..1m"`
@@ -130,7 +130,7 @@ func TestUnknownKeyOfFile(t *testing.T) {
 
 func TestPrints(t *testing.T) {
 	for flag, wants := range map[string][]string{
-		"--help":         {"Usage: sq-test [flags]", "--grpc-host string", "where to listen", "(1s..1m)", "SQ_NODE_ID", "(debug, info)"},
+		"--help":         {"Usage: sq-test [flags]", "--grpc-host string", "where to listen", "(1s..1m)", "SQ_NODE_ID", "what is logged (debug, info)", "endpoints"},
 		"-h":             {"Usage: sq-test"},
 		"--version":      {"sq-test "},
 		"--print-config": {"grpc-host: flag:1\n", "node-id: 1\n", "segment-bytes: 1MiB\n", "s3-secret-key: '[redacted]'\n", "# where to listen"},

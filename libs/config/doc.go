@@ -9,8 +9,8 @@
 //
 // A setting is an exported field with the tag koanf:"name", and usage:"…" for --help. Its type is string, bool, an integer, float64,
 // time.Duration, Bytes, Secret, []string, a named one of these, or implements encoding.TextUnmarshaler and TextMarshaler by pointer.
-// range:"1..64" (ends may be missing) and oneof:"text|json" bound it. Fields of embedded structs count as the struct's own. If T or *T has
-// Validate() error, it is called last.
+// range:"1..64" (ends may be missing) and oneof:"text|json" bound it. Fields of embedded structs count as the struct's own; there a tag
+// usage-name:"…" says what --help shows of one of them. If T or *T has Validate() error, it is called last.
 //
 // Called by mains. It keeps nothing between calls.
 package config

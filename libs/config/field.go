@@ -28,7 +28,10 @@ func fieldsOf(v reflect.Value) []*field {
 		key, _, _ = strings.Cut(key, ",")
 		switch {
 		case kind.Anonymous && kind.Type.Kind() == reflect.Struct && key == "":
-			out = append(out, fieldsOf(value)...)
+			for _, f := range fieldsOf(value) {
+				f.usage = cmp.Or(kind.Tag.Get("usage-"+f.key), f.usage)
+				out = append(out, f)
+			}
 			continue
 		case !tagged || key == "-":
 			continue

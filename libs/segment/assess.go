@@ -35,6 +35,8 @@ type Assessment struct {
 	Cut Range
 	// Suspect says that Cut may hold what was acknowledged: it is left in place until the log goes on without it.
 	Suspect bool
+	// Batches is how many were read.
+	Batches int64
 	// Err says what stood at the first bad place; nil if there was none.
 	Err error
 }
@@ -97,6 +99,7 @@ func (a *assessor) take() {
 	}
 	x.Add(s.Header(), s.Place().Chain)
 	a.out.End = s.Place()
+	a.out.Batches++
 	a.proven = max(a.proven, hintOf(s.Header()))
 }
 
@@ -121,6 +124,12 @@ func (a *assessor) missing() {
 // cut ends the segment at a bad place that nothing proves.
 func (a *assessor) cut(found findings) {
 	end := a.out.End
+	if a.ev.Recycled && found.end == 0 && !found.unreadable && errors.Is(a.scanner.Err(), ErrFrame) {
+		if len(a.out.Faults) == 0 {
+			a.out.Err = nil
+		}
+		return // only bytes of an earlier life
+	}
 	a.out.Cut = Range{From: end.Offset, To: max(end.Offset, found.end), Base: a.out.Index.Base, Position: end.Position, Limit: a.size}
 	limit := a.provenAt() + Window
 	beyond := found.limit > limit || found.unreadable || !a.ev.Recycled && a.size > limit

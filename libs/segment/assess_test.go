@@ -134,11 +134,11 @@ func TestBytesOfOtherSegmentsAreNothing(t *testing.T) {
 		s.log = append(s.log, other.Data(1, 1000, false)...)
 	}
 	a := s.assess(segment.Evidence{Recycled: true})
-	if a.Class != segment.Torn || a.End.Position != int64(end) || a.Cut.To != a.End.Offset {
+	if a.Class != segment.Clean || a.End.Position != int64(end) || a.Cut != (segment.Range{}) {
 		t.Errorf("frames of another segment behind the end: %s, end %+v, cut %+v", a.Class, a.End, a.Cut)
 	}
 	s.log = append(s.log[:end], make([]byte, 100_000)...)
-	if a := s.assess(segment.Evidence{Recycled: true}); a.Class != segment.Torn || a.End.Position != int64(end) {
+	if a := s.assess(segment.Evidence{Recycled: true}); a.Class != segment.Clean || a.End.Position != int64(end) {
 		t.Errorf("zeros behind the end: %s, end %+v", a.Class, a.End)
 	}
 	// Zeros are no end either: what lies behind them counts.
@@ -153,6 +153,32 @@ func TestBytesOfOtherSegmentsAreNothing(t *testing.T) {
 	s.log = append(s.log, p.Data(1, 100, false)...)
 	if a := s.assess(segment.Evidence{Recycled: true}); a.Class != segment.Corrupt || a.End.Offset != p.End || len(a.Faults) != 1 {
 		t.Errorf("a batch behind zeros that proves them wrong: %s, end %+v, faults %+v", a.Class, a.End, a.Faults)
+	}
+}
+
+// A batch at the right place, whole, with the right offset, is still not the next one if it comes from another history or partition.
+func TestTheNextBatchIsTheOneThatContinues(t *testing.T) {
+	for name, spoil := range map[string]func(p *segmenttest.Leader, msg []byte){
+		"chain": func(p *segmenttest.Leader, msg []byte) { p.Chain++; p.Stamp(msg, false) },
+		"tag": func(p *segmenttest.Leader, msg []byte) {
+			batch.Stamp(msg, batch.Stamps{BaseOffset: uint64(p.End), Epoch: 1, AppendTime: p.AppendTime, Chain: p.Chain, PartitionTag: segmenttest.Tag + 1})
+		},
+		"segment": func(p *segmenttest.Leader, msg []byte) { p.Base++; p.Stamp(msg, false) },
+		"offset":  func(p *segmenttest.Leader, msg []byte) { p.End++; p.Stamp(msg, false) },
+	} {
+		s := newScene(t, 3, 100, nil)
+		other := *s.leader
+		msg := s.leader.Data(1, 100, false)
+		whole := append(bytes.Clone(s.log), msg...)
+		spoil(&other, msg)
+		s.log = append(s.log, msg...)
+		if a := s.assess(segment.Evidence{}); a.Class != segment.Torn || a.End.Offset != 3 {
+			t.Errorf("another %s: %s, end %+v", name, a.Class, a.End)
+		}
+		s.log = whole
+		if a := s.assess(segment.Evidence{}); a.Class != segment.Clean || a.End.Offset != 4 {
+			t.Errorf("the right one: %s, end %+v", a.Class, a.End)
+		}
 	}
 }
 

@@ -242,13 +242,28 @@ func (r *Reader) Digest() (sum [32]byte, err error) {
 		return sum, diskError(fmt.Sprintf("open segment %d", r.Base), err)
 	}
 	defer r.file.Unpin()
+	sum, err = digest(file, r.Size)
+	return sum, fault.Wrap(fmt.Sprintf("digest segment %d", r.Base), err)
+}
+
+// DigestFile computes the SHA-256 of the first size bytes of a file.
+func DigestFile(fsys vfs.FS, name string, size int64) (sum [32]byte, err error) {
+	file, err := fsys.Open(name, 0)
+	if err != nil {
+		return sum, err
+	}
+	defer file.Close()
+	return digest(file, size)
+}
+
+func digest(file io.ReaderAt, size int64) (sum [32]byte, err error) {
 	h := sha256.New()
-	n, err := io.CopyBuffer(h, io.NewSectionReader(file, 0, r.Size), make([]byte, digestBytes))
-	if err == nil && n != r.Size {
-		err = fmt.Errorf("%d of %d bytes: %w", n, r.Size, io.ErrUnexpectedEOF)
+	n, err := io.CopyBuffer(h, io.NewSectionReader(file, 0, size), make([]byte, digestBytes))
+	if err == nil && n != size {
+		err = fmt.Errorf("%d of %d bytes: %w", n, size, io.ErrUnexpectedEOF)
 	}
 	if err != nil {
-		return sum, fault.Errorf(fault.Corrupt, "digest segment %d: %w", r.Base, err)
+		return sum, fault.Errorf(fault.Corrupt, "%w", err)
 	}
 	return [32]byte(h.Sum(nil)), nil
 }

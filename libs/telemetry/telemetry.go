@@ -46,18 +46,24 @@ func New(ctx context.Context, c Config) (*Telemetry, error) {
 		ConstLabels: prometheus.Labels{"service": c.Service, "version": c.Version},
 	})
 	build.Set(1)
-	for _, collector := range []prometheus.Collector{
-		build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
-		if err := registry.Register(collector); err != nil {
-			return nil, fmt.Errorf("register process metrics: %w", err)
-		}
+	if err := Register(registry, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})); err != nil {
+		return nil, err
 	}
 	tracers, stop, err := newTracers(ctx, c, log)
 	if err != nil {
 		return nil, err
 	}
 	return &Telemetry{Log: log, Registry: registry, Tracers: tracers, stop: stop}, nil
+}
+
+// Register registers metrics, up to the first that cannot be: its name is taken.
+func Register(registry prometheus.Registerer, metrics ...prometheus.Collector) error {
+	for _, metric := range metrics {
+		if err := registry.Register(metric); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
 }
 
 // Shutdown exports the spans that wait, within ctx.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seedqueue/sq/libs/backoff"
 	"github.com/seedqueue/sq/libs/clock"
 )
 
@@ -97,20 +98,11 @@ func (f *Follower) Run(ctx context.Context) error {
 		}
 		if ctx.Err() == nil {
 			f.log.Warn("topology watch broken, listing anew", "err", err, "retry", retry)
-			f.sleep(ctx, retry)
+			_ = backoff.Sleep(ctx, f.clock, retry) // the loop looks at ctx
 			retry = min(2*retry, retryLast)
 		}
 	}
 	return nil
-}
-
-func (f *Follower) sleep(ctx context.Context, d time.Duration) {
-	timer := f.clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-	case <-ctx.Done():
-	}
 }
 
 // follow watches from the View's revision on until the watch breaks or ctx ends.

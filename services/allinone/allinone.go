@@ -3,59 +3,43 @@ package allinone
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
-	"time"
 
+	"github.com/seedqueue/sq/libs/backoff"
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/lifecycle"
-	"github.com/seedqueue/sq/libs/telemetry"
+	"github.com/seedqueue/sq/libs/node"
 )
 
 // AllInOne is all of SQ in one process.
 type AllInOne struct {
 	cfg   Config
 	deps  Deps
-	admin net.Listener // nil = none
+	ports node.Ports // the admin port, if there is one; the others are the gateway's
 	parts parts
 }
 
-// Addrs are the addresses that can be reached from outside, as host:port; Admin is "" where there is none.
-type Addrs struct {
-	Capnp, GRPC, HTTP, Admin string
-}
-
 // New binds the listeners and opens the brokers' data. Nothing is served before Run, which closes all.
-func New(ctx context.Context, cfg Config, deps Deps) (_ *AllInOne, err error) {
+func New(ctx context.Context, cfg Config, deps Deps) (*AllInOne, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	a := &AllInOne{cfg: cfg, deps: deps}
-	if cfg.AdminHost != "" {
-		if a.admin, err = deps.Outside.Listen(ctx, cfg.AdminHost); err != nil {
-			return nil, fault.Errorf(fault.Unavailable, "admin-host: listen on %s: %w", cfg.AdminHost, err)
-		}
+	a := &AllInOne{cfg: cfg, deps: deps, ports: node.Ports{Admin: node.Config{AdminHost: cfg.AdminHost}.Admin()}}
+	if err := a.ports.Listen(ctx, deps.Outside); err != nil {
+		return nil, err
 	}
+	var err error
 	if a.parts, err = wire(ctx, cfg, deps); err != nil {
-		a.close()
+		a.ports.Close()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (a *AllInOne) close() {
-	if a.admin != nil {
-		_ = a.admin.Close() // that it was closed before is all that can be wrong
-	}
-}
-
 // Addrs tells where the gateway listens, and the admin port.
-func (a *AllInOne) Addrs() Addrs {
-	g := a.parts.gateway.Addrs()
-	addrs := Addrs{Capnp: g.Capnp, GRPC: g.GRPC, HTTP: g.HTTP}
-	if a.admin != nil {
-		addrs.Admin = a.admin.Addr().String()
-	}
+func (a *AllInOne) Addrs() node.Addrs {
+	addrs := a.parts.gateway.Addrs()
+	addrs.Admin = a.ports.Addrs().Admin
 	return addrs
 }
 
@@ -76,25 +60,16 @@ func (a *AllInOne) WaitReady(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		timer := a.deps.Clock.NewTimer(readyPoll)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return errors.Join(ctx.Err(), err)
+		if ended := backoff.Sleep(ctx, a.deps.Clock, readyPoll); ended != nil {
+			return errors.Join(ended, err)
 		}
 	}
 }
 
 // Run serves until ctx ends and then stops the services in order. It returns an error where one of them cannot go on.
 func (a *AllInOne) Run(ctx context.Context) error {
-	defer a.close()
-	var all []lifecycle.Part
-	if a.admin != nil {
-		all = append(all, lifecycle.Part{Name: "admin", Run: func(ctx context.Context) error {
-			return telemetry.ServeHTTP(ctx, a.deps.Log, a.admin, telemetry.AdminHandler(a.deps.Metrics))
-		}})
-	}
+	defer a.ports.Close()
+	all := a.ports.Observed(a.deps.Log, a.deps.Metrics, nil)
 	for _, p := range a.parts.inOrder() {
 		all = append(all, lifecycle.Part{Name: p.name(), Run: p.Run})
 	}
@@ -148,8 +123,8 @@ func (s *supervised) Run(ctx context.Context) error {
 		s.set(nil)
 		s.deps.Log.Error("disk poisoned, starting anew", "process", s.title, "err", err)
 		for {
-			if !s.pause(ctx, restartWait) {
-				return nil
+			if backoff.Sleep(ctx, s.deps.Clock, restartWait) != nil {
+				return nil //nolint:nilerr // it was told to stop.
 			}
 			life, err := s.start(ctx)
 			if err == nil {
@@ -161,17 +136,5 @@ func (s *supervised) Run(ctx context.Context) error {
 			}
 			s.deps.Log.Error("start anew", "process", s.title, "err", err)
 		}
-	}
-}
-
-// pause waits; false where ctx has ended.
-func (s *supervised) pause(ctx context.Context, d time.Duration) bool {
-	timer := s.deps.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/transport"
 	"github.com/seedqueue/sq/libs/transport/memnet"
 	"github.com/seedqueue/sq/services/allinone/internal/merge"
 	"github.com/seedqueue/sq/services/broker"
@@ -116,11 +118,14 @@ func (p parts) abandon(ctx context.Context) {
 	}
 }
 
-// registry makes a service's own registry and shows it in the common one.
-func (w *wiring) registry(name, instance string) *prometheus.Registry {
+// process gives a service's own dependencies. Its metrics are shown in the common registry.
+func (w *wiring) process(name string, network transport.Network) node.Deps {
 	registry := prometheus.NewRegistry()
-	w.metrics.Set(name, registry, map[string]string{"instance": instance})
-	return registry
+	w.metrics.Set(name, registry, map[string]string{"instance": name})
+	return node.Deps{
+		Clock: w.deps.Clock, Network: network, Store: w.deps.Store, Log: w.deps.Log.With("process", name), Metrics: registry,
+		Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
+	}
 }
 
 func (w *wiring) coordinator(ctx context.Context) (part, error) {
@@ -128,10 +133,7 @@ func (w *wiring) coordinator(ctx context.Context) (part, error) {
 	cfg := coordinator.Defaults()
 	cfg.NodeID, cfg.ClusterID, cfg.LeaseTTL = name, w.cfg.ClusterID, w.cfg.LeaseTTL
 	cfg.GRPCHost, cfg.HTTPHost, cfg.AdminHost = inside(name), inside(name), ""
-	c, err := coordinator.New(ctx, cfg, coordinator.Deps{
-		Clock: w.deps.Clock, Network: w.net.At(name), Store: w.deps.Store, Log: w.deps.Log.With("process", name),
-		Metrics: w.registry(name, name), Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
-	})
+	c, err := coordinator.New(ctx, cfg, w.process(name, w.net.At(name)))
 	if err != nil {
 		return nil, fault.Wrap("start "+name, err)
 	}
@@ -147,11 +149,9 @@ func (w *wiring) broker(ctx context.Context, id partition.NodeID) (part, error) 
 		}
 		cfg := broker.Defaults()
 		cfg.NodeID, cfg.ClusterID, cfg.LeaseTTL, cfg.SyncPolicy = uint64(id), w.cfg.ClusterID, w.cfg.LeaseTTL, w.cfg.SyncPolicy
+		cfg.JournalSize = journalSize
 		cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = inside(name), inside(name), ""
-		return broker.New(ctx, cfg, broker.Deps{
-			Clock: w.deps.Clock, FS: disk, Network: w.net.At(name), Store: w.deps.Store, Log: w.deps.Log.With("process", name),
-			Metrics: w.registry(name, name), Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
-		})
+		return broker.New(ctx, cfg, broker.Deps{Deps: w.process(name, w.net.At(name)), FS: disk})
 	}}
 	life, err := s.start(ctx)
 	if err != nil {
@@ -166,11 +166,7 @@ func (w *wiring) tierer(ctx context.Context) (part, error) {
 	cfg := tierer.Defaults()
 	cfg.NodeID, cfg.ClusterID, cfg.LeaseTTL = name, w.cfg.ClusterID, w.cfg.LeaseTTL
 	cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = inside(name), inside(name), ""
-	t, err := tierer.New(ctx, cfg, tierer.Deps{
-		Clock: w.deps.Clock, Network: w.net.At(name), Store: w.deps.Store, Bucket: w.deps.Bucket, Spool: w.deps.Spool,
-		Log:     w.deps.Log.With("process", name),
-		Metrics: w.registry(name, name), Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
-	})
+	t, err := tierer.New(ctx, cfg, tierer.Deps{Deps: w.process(name, w.net.At(name)), Bucket: w.deps.Bucket, Spool: w.deps.Spool})
 	if err != nil {
 		return nil, fault.Wrap("start "+name, err)
 	}
@@ -183,10 +179,7 @@ func (w *wiring) gateway(ctx context.Context) (*gateway.Gateway, error) {
 	cfg.NodeID, cfg.ClusterID, cfg.LeaseTTL = name, w.cfg.ClusterID, w.cfg.LeaseTTL
 	cfg.CapnpHost, cfg.GRPCHost, cfg.HTTPHost, cfg.AdminHost = w.cfg.CapnpHost, w.cfg.GRPCHost, w.cfg.HTTPHost, ""
 	cfg.AutoCreateTopics = w.cfg.AutoCreateTopics
-	g, err := gateway.New(ctx, cfg, gateway.Deps{
-		Clock: w.deps.Clock, Network: edge{outside: w.deps.Outside, inside: w.net.At(name)}, Store: w.deps.Store,
-		Log: w.deps.Log.With("process", name), Metrics: w.registry(name, name), Tracers: w.deps.Tracers, Rand: w.deps.Rand, Version: w.deps.Version,
-	})
+	g, err := gateway.New(ctx, cfg, w.process(name, edge{outside: w.deps.Outside, inside: w.net.At(name)}))
 	if err != nil {
 		return nil, fault.Wrap("start "+name, err)
 	}

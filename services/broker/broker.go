@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"sync/atomic"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/lifecycle"
+	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/telemetry"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/services/broker/internal/ident"
@@ -20,16 +20,9 @@ type Broker struct {
 	cfg      Config
 	deps     Deps
 	lock     io.Closer // of the data directory
-	capnp    net.Listener
-	http     net.Listener
-	admin    net.Listener // nil = none
+	ports    node.Ports
 	follower *topology.Follower
 	roster   atomic.Pointer[roster.Roster] // nil until the broker has joined its cluster
-}
-
-// Addrs are the addresses a broker listens on, as host:port; Admin is "" where there is none.
-type Addrs struct {
-	Capnp, HTTP, Admin string
 }
 
 // New locks the data directory and binds the listeners. Nothing is served before Run, which closes them; a Broker that is not run must be
@@ -38,7 +31,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (_ *Broker, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	b := &Broker{cfg: cfg, deps: deps, follower: topology.NewFollower(deps.Store, deps.Log, deps.Clock)}
+	b := &Broker{cfg: cfg, deps: deps, ports: cfg.ports(), follower: topology.NewFollower(deps.Store, deps.Log, deps.Clock)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -47,42 +40,22 @@ func New(ctx context.Context, cfg Config, deps Deps) (_ *Broker, err error) {
 	if b.lock, err = ident.Lock(deps.FS); err != nil {
 		return nil, err //nolint:wrapcheck // says what was attempted.
 	}
-	cluster, err := cfg.cluster()
+	cluster, err := cfg.Cluster()
 	if err != nil {
 		return nil, err
 	}
 	if err := ident.Check(deps.FS, cluster, cfg.node()); err != nil {
 		return nil, err //nolint:wrapcheck // says what was attempted.
 	}
-	if b.capnp, err = b.listen(ctx, "capnp-host", cfg.CapnpHost); err != nil {
-		return nil, err
-	}
-	if b.http, err = b.listen(ctx, "http-host", cfg.HTTPHost); err != nil {
-		return nil, err
-	}
-	if cfg.AdminHost != "" {
-		if b.admin, err = b.listen(ctx, "admin-host", cfg.AdminHost); err != nil {
-			return nil, err
-		}
+	if err := b.ports.Listen(ctx, deps.Network); err != nil {
+		return nil, err //nolint:wrapcheck // names the field.
 	}
 	return b, nil
 }
 
-func (b *Broker) listen(ctx context.Context, field, address string) (net.Listener, error) {
-	listener, err := b.deps.Network.Listen(ctx, address)
-	if err != nil {
-		return nil, fault.Errorf(fault.Unavailable, "%s: listen on %s: %w", field, address, err)
-	}
-	return listener, nil
-}
-
 // Close gives back what New took, where Run is not called. Run does it itself.
 func (b *Broker) Close() error {
-	for _, listener := range []net.Listener{b.capnp, b.http, b.admin} {
-		if listener != nil {
-			_ = listener.Close() // that it was closed before is all that can be wrong
-		}
-	}
+	b.ports.Close()
 	if b.lock == nil {
 		return nil
 	}
@@ -92,13 +65,7 @@ func (b *Broker) Close() error {
 }
 
 // Addrs tells where the broker listens.
-func (b *Broker) Addrs() Addrs {
-	addrs := Addrs{Capnp: b.capnp.Addr().String(), HTTP: b.http.Addr().String()}
-	if b.admin != nil {
-		addrs.Admin = b.admin.Addr().String()
-	}
-	return addrs
-}
+func (b *Broker) Addrs() node.Addrs { return b.ports.Addrs() }
 
 // Ready is nil when the broker has joined its cluster and every partition that it leads is active.
 func (b *Broker) Ready() error {
@@ -115,18 +82,12 @@ func (b *Broker) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, b.Close()) }()
 	addrs := b.Addrs()
 	b.deps.Log.Info("broker listens", "capnp", addrs.Capnp, "http", addrs.HTTP, "admin", addrs.Admin, "dir", b.deps.FS.Name("."))
-	health := telemetry.HealthHandler(telemetry.Health{
-		Ready: b.Ready, Service: "sq-broker", Instance: b.live().ID, Version: b.deps.Version,
-	})
-	parts := []lifecycle.Part{
-		{Name: "health", Run: func(ctx context.Context) error { return telemetry.ServeHTTP(ctx, b.deps.Log, b.http, health) }},
-		{Name: "follower", Run: b.follower.Run},
-		{Name: "partitions", Run: b.serve},
-	}
-	if b.admin != nil {
-		parts = append([]lifecycle.Part{{Name: "admin", Run: func(ctx context.Context) error {
-			return telemetry.ServeHTTP(ctx, b.deps.Log, b.admin, telemetry.AdminHandler(b.deps.Metrics))
-		}}}, parts...)
-	}
+	parts := append(
+		b.ports.Observed(b.deps.Log, b.deps.Metrics, &telemetry.Health{
+			Ready: b.Ready, Service: "sq-broker", Instance: b.cfg.Instance(), Version: b.deps.Version,
+		}),
+		lifecycle.Part{Name: "follower", Run: b.follower.Run},
+		lifecycle.Part{Name: "partitions", Run: b.serve},
+	)
 	return fault.Wrap("run broker", lifecycle.Run(ctx, b.deps.Log, parts...))
 }

@@ -1,29 +1,13 @@
 package broker
 
 import (
-	"io"
-	"log/slog"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
-
-	"github.com/seedqueue/sq/libs/clock"
-	"github.com/seedqueue/sq/libs/topology"
-	"github.com/seedqueue/sq/libs/transport"
+	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/vfs"
 )
 
-// Deps is what a programmer hands in. All but Hostname are needed.
+// Deps is what a programmer hands in.
 type Deps struct {
-	Clock   clock.Clock
-	FS      vfs.FS // the data directory; stays the caller's to close
-	Network transport.Network
-	Store   topology.Store // stays the caller's to close
-	Log     *slog.Logger
-	Metrics *prometheus.Registry
-	Tracers trace.TracerProvider
-	Rand    io.Reader // of UUIDs
-	Version string
-	// Hostname stands for a wildcard listen address in what is advertised; empty where none is listened on.
-	Hostname string
+	node.Deps
+
+	FS vfs.FS // the data directory; stays the caller's to close
 }

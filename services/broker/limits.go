@@ -6,17 +6,14 @@ import (
 )
 
 const (
-	nodeIDMax     = math.MaxInt64 // so that it is the same number everywhere
-	leaseTTLMin   = 2 * time.Second
-	leaseTTLMax   = time.Minute
-	bodyMemoryMin = 16 << 20 // two batches of the largest size
-
+	nodeIDMax      = math.MaxInt64 // so that it is the same number everywhere
+	leaseTTLMin    = 2 * time.Second
+	bodyMemoryMin  = 16 << 20 // two batches of the largest size
 	journalSizeMin = 1 << 20
 
-	// drainTimeout bounds how long a stop waits for what is in flight.
-	drainTimeout = 10 * time.Second
-	// revokeTimeout bounds how long a stop waits for etcd to take the registration back.
-	revokeTimeout = 2 * time.Second
-	// etcdRetry is the wait before etcd is asked again at start.
-	etcdRetry = 500 * time.Millisecond
+	// A pass that takes longer than a year finds nothing in time; a rate below a read a few seconds is none.
+	scrubRateMin     = 64 << 10
+	scrubRateMax     = 1 << 30
+	scrubIntervalMin = time.Second
+	scrubIntervalMax = 365 * 24 * time.Hour
 )

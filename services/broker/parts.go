@@ -3,18 +3,14 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"net"
-	"strconv"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/lifecycle"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
@@ -25,6 +21,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/pid"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/roster"
+	"github.com/seedqueue/sq/services/broker/internal/scrub"
 )
 
 // life is who this process is: what it learned from etcd and its directory at start.
@@ -57,8 +54,12 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer b.closeLease(ctx, registration)
-	if err := b.untilEtcdAnswers(ctx, func() error { return registration.Take(ctx) }); err != nil || ctx.Err() != nil {
+	defer b.deps.TakeBack(ctx, registration)
+	if err := b.deps.Persist(ctx, b.cfg.Config, func() error { return registration.Take(ctx) }); err != nil || ctx.Err() != nil {
+		return err
+	}
+	scrubber, err := b.newScrubber(replicas)
+	if err != nil {
 		return err
 	}
 	b.roster.Store(replicas)
@@ -67,57 +68,28 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 	return lifecycle.Run(ctx, b.deps.Log, //nolint:wrapcheck // Run wraps it.
 		lifecycle.Part{Name: "lease", Run: registration.Run},
 		lifecycle.Part{Name: "roster", Run: replicas.Run},
-		lifecycle.Part{Name: "data", Run: func(ctx context.Context) error { return b.serveData(ctx, server) }},
+		lifecycle.Part{Name: "scrub", Run: scrubber},
+		lifecycle.Part{Name: "data", Run: func(ctx context.Context) error { return b.deps.ServeFrames(ctx, server, b.ports.Capnp) }},
 	)
 }
 
 // join learns the cluster, takes or checks the directory, and begins a life. It waits for etcd.
 func (b *Broker) join(ctx context.Context) (life, error) {
 	var l life
-	want, err := b.cfg.cluster()
-	if err != nil {
-		return l, err
-	}
-	newUUID := uuids(b.deps.Rand)
-	err = b.untilEtcdAnswers(ctx, func() error {
-		cluster, err := topology.Bootstrap(ctx, b.deps.Store, want, b.deps.Clock, newUUID)
-		l.cluster = cluster.Value.ID
-		return err //nolint:wrapcheck // says what was attempted.
-	})
+	cluster, err := b.deps.Join(ctx, b.cfg.Config)
 	if err != nil || ctx.Err() != nil {
-		return l, err
-	}
-	if l.ident, err = ident.Open(b.deps.FS, l.cluster, b.cfg.node(), newUUID, b.deps.Clock.Now()); err != nil {
 		return l, err //nolint:wrapcheck // says what was attempted.
 	}
-	err = b.untilEtcdAnswers(ctx, func() error {
+	l.cluster = cluster.ID
+	if l.ident, err = ident.Open(b.deps.FS, l.cluster, b.cfg.node(), b.deps.NewUUID, b.deps.Clock.Now()); err != nil {
+		return l, err //nolint:wrapcheck // says what was attempted.
+	}
+	err = b.deps.Persist(ctx, b.cfg.Config, func() (err error) {
 		disks := []topology.Disk{{ID: l.ident.Disk, State: "ok"}}
 		l.claim, err = topology.ClaimBroker(ctx, b.deps.Store, b.cfg.node(), b.cfg.Zone, disks)
 		return err
 	})
 	return l, err
-}
-
-// untilEtcdAnswers repeats a call until etcd has answered it, or ctx has ended.
-func (b *Broker) untilEtcdAnswers(ctx context.Context, call func() error) error {
-	silent := false
-	for {
-		err := call()
-		if ctx.Err() != nil || !errors.Is(err, topology.ErrUnavailable) {
-			return err
-		}
-		if !silent {
-			b.deps.Log.Warn("etcd does not answer, waiting for it", "etcd", b.cfg.Etcd, "err", err)
-			silent = true
-		}
-		timer := b.deps.Clock.NewTimer(etcdRetry)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return nil
-		}
-	}
 }
 
 // openJournal opens the disk's replica-state stream. It is made only where no replica can have been before it: the roster makes its directory
@@ -176,77 +148,44 @@ func (b *Broker) newServer(l life, all *roster.Roster) (*data.Server, error) {
 	})
 }
 
-// serveData serves the data port until ctx ends, and then lets what is in flight be answered.
-func (b *Broker) serveData(ctx context.Context, server *data.Server) error {
-	served := make(chan error, 1)
-	hard, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	go func() { served <- server.Serve(hard, b.capnp) }()
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+// newScrubber makes what reads sealed segments again; where that is turned off, what waits for the end of ctx.
+func (b *Broker) newScrubber(all *roster.Roster) (func(context.Context) error, error) {
+	if b.cfg.ScrubRate == 0 {
+		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
 	}
-	drain, cancel := context.WithTimeout(hard, drainTimeout)
-	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
-		b.deps.Log.Warn("what was in flight is cut off", "timeout", drainTimeout, "err", err)
+	s, err := scrub.New(scrub.Config{Rate: int64(b.cfg.ScrubRate), Interval: b.cfg.ScrubInterval}, scrub.Deps{
+		FS: b.deps.FS, Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics, Rand: b.deps.Rand, Do: all.Bulk,
+		Segments: func() []scrub.Segment { return sealedSegments(all) },
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // says what was attempted.
 	}
-	return <-served
+	return s.Run, nil
+}
+
+// sealedSegments lists what is sealed on the disk.
+func sealedSegments(all *roster.Roster) []scrub.Segment {
+	var out []scrub.Segment
+	for _, r := range all.Serving() {
+		dir, sealed := r.OnDisk()
+		for _, s := range sealed {
+			out = append(out, scrub.Segment{
+				Replica: r.ID(), Partition: r.Partition(), File: dir + "/" + segment.Name(s.Base, segment.LogPart),
+				Base: s.Base, End: s.End, Size: s.Size, Tag: s.Tag, Chain: s.Chain, SHA256: s.SHA256,
+			})
+		}
+	}
+	return out
 }
 
 // newLease makes the registration that goes with the disk.
 func (b *Broker) newLease(l life) (*lease.Lease, error) {
-	live := b.live()
-	live.Incarnation = l.claim.Incarnation
+	live := b.deps.Live(b.cfg.Instance(), b.cfg.Config, b.ports)
+	live.Node, live.Incarnation = b.cfg.node(), l.claim.Incarnation
 	return lease.New(lease.Config{ //nolint:wrapcheck // says what was attempted.
 		Store: b.deps.Store, Dir: b.deps.FS, Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,
 		Params: topology.RegisterParams{
 			Key: topology.BrokerLiveKey(b.cfg.node()), TTL: b.cfg.LeaseTTL, Guards: []topology.Compare{l.claim.Guard}, Live: live,
 		},
 	})
-}
-
-// closeLease takes the registration back, so that others need not wait for it to run out.
-func (b *Broker) closeLease(ctx context.Context, registration *lease.Lease) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
-	defer cancel()
-	if err := registration.Close(ctx); err != nil {
-		b.deps.Log.Warn("the registration was not taken back, it runs out by itself", "err", err)
-	}
-}
-
-// live is what the broker writes under its /live key.
-func (b *Broker) live() topology.Live {
-	live := topology.Live{
-		ID: strconv.FormatUint(b.cfg.NodeID, 10), Node: b.cfg.node(), Zone: b.cfg.Zone, Software: b.deps.Version,
-		Capnp: b.cfg.AdvertiseCapnp, HTTP: b.cfg.AdvertiseHTTP,
-	}
-	if live.Capnp == "" {
-		live.Capnp = reachable(b.capnp.Addr().String(), b.deps.Hostname)
-	}
-	if live.HTTP == "" {
-		live.HTTP = reachable(b.http.Addr().String(), b.deps.Hostname)
-	}
-	return live
-}
-
-// reachable puts the host's name in place of a wildcard.
-func reachable(address, hostname string) string {
-	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || hostname == "" || ip == nil || !ip.IsUnspecified() {
-		return address
-	}
-	return net.JoinHostPort(hostname, port)
-}
-
-// uuids makes random ones. A source of randomness that fails is beyond help, and random UUIDs must not be guessed.
-func uuids(random io.Reader) func() partition.UUID {
-	return func() partition.UUID {
-		id, err := uuid.NewRandomFromReader(random)
-		if err != nil {
-			panic(fmt.Sprintf("broker: read randomness: %v", err))
-		}
-		return partition.UUID(id)
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/fault/faultwire"
+	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/topology/memstore"
@@ -51,8 +52,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// node is a running broker.
-type node struct {
+// running is a broker that runs.
+type running struct {
 	*broker.Broker
 	t     *testing.T
 	world *world
@@ -62,7 +63,7 @@ type node struct {
 
 func (w *world) config() broker.Config {
 	cfg := broker.Defaults()
-	cfg.NodeID, cfg.DataDir = 1, "in the test"
+	cfg.NodeID, cfg.DataDir, cfg.JournalSize = 1, "in the test", 1<<20
 	cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = "broker:0", "broker:0", ""
 	if w.real != nil {
 		cfg.CapnpHost, cfg.HTTPHost = "127.0.0.1:0", "127.0.0.1:0"
@@ -79,21 +80,21 @@ func (w *world) at(host string) transport.Network {
 }
 
 func (w *world) deps(dir vfs.FS) broker.Deps {
-	return broker.Deps{
-		Clock: clock.Real(), FS: dir, Network: w.at("broker"), Store: w.store, Log: slog.New(slog.NewTextHandler(w.log, nil)),
+	return broker.Deps{FS: dir, Deps: node.Deps{
+		Clock: clock.Real(), Network: w.at("broker"), Store: w.store, Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		Metrics: prometheus.NewRegistry(), Tracers: noop.NewTracerProvider(), Rand: rand.Reader, Version: "test",
-	}
+	}}
 }
 
 // start runs a broker on a directory. It ends with the test, or by stop or kill.
-func (w *world) start(t *testing.T, dir vfs.FS) *node {
+func (w *world) start(t *testing.T, dir vfs.FS) *running {
 	t.Helper()
 	b, err := broker.New(t.Context(), w.config(), w.deps(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	n := &node{Broker: b, t: t, world: w, stop: cancel, ended: make(chan error, 1)}
+	n := &running{Broker: b, t: t, world: w, stop: cancel, ended: make(chan error, 1)}
 	go func() { n.ended <- b.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
@@ -103,13 +104,13 @@ func (w *world) start(t *testing.T, dir vfs.FS) *node {
 }
 
 // end stops the broker in order and gives what Run returned.
-func (n *node) end() error {
+func (n *running) end() error {
 	n.stop()
 	return n.wait()
 }
 
 // wait gives what Run returned.
-func (n *node) wait() error {
+func (n *running) wait() error {
 	err := <-n.ended
 	n.ended <- err
 	return err
@@ -180,7 +181,7 @@ func (w *world) nominate(t *testing.T, atLeast partition.Incarnation) {
 }
 
 // ready waits until the registered life leads the partition, as the store and the broker itself have it.
-func (n *node) ready() {
+func (n *running) ready() {
 	n.t.Helper()
 	var err error
 	for range 1000 {
@@ -192,7 +193,7 @@ func (n *node) ready() {
 	n.t.Fatalf("not ready: %v", err)
 }
 
-func (n *node) leads() bool {
+func (n *running) leads() bool {
 	kv, _, _, err := n.world.store.Get(n.t.Context(), topology.PartitionKey(orders))
 	if err != nil {
 		return false
@@ -202,7 +203,7 @@ func (n *node) leads() bool {
 }
 
 // client connects to the broker.
-func (n *node) client(role wirecapnp.Role) *frame.Client {
+func (n *running) client(role wirecapnp.Role) *frame.Client {
 	n.t.Helper()
 	conn, err := n.world.at("client").Dial(n.t.Context(), n.Addrs().Capnp)
 	if err != nil {

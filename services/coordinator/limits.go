@@ -4,7 +4,6 @@ import "time"
 
 const (
 	leaseTTLMin = time.Second
-	leaseTTLMax = time.Minute
 	// replicasMax: brokers do not replicate yet. Placement, nominations and the epochs' values are for more already.
 	replicasMax = 1
 
@@ -17,8 +16,6 @@ const (
 	callsPerConnection = 256
 	// callTimeout bounds a call that brings no deadline of its own.
 	callTimeout = 30 * time.Second
-	// drainTimeout bounds how long a stop waits for calls in work.
-	drainTimeout = 10 * time.Second
-	// bootstrapRetry is the wait before etcd is asked again for the cluster's identity.
-	bootstrapRetry = 500 * time.Millisecond
+	// namespaceRetry is the wait before the default namespace is made again.
+	namespaceRetry = 500 * time.Millisecond
 )

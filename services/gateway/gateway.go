@@ -2,87 +2,44 @@ package gateway
 
 import (
 	"context"
-	"net"
 	"sync/atomic"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/lifecycle"
-	"github.com/seedqueue/sq/libs/telemetry"
+	"github.com/seedqueue/sq/libs/node"
 )
 
 // Gateway is one gateway process.
 type Gateway struct {
 	cfg    Config
 	deps   Deps
-	capnp  net.Listener
-	grpc   net.Listener
-	http   net.Listener
-	admin  net.Listener // nil = none
+	ports  node.Ports
 	parts  parts
 	joined atomic.Bool // the cluster's identity is known and ours
 	ending atomic.Bool // asked to stop
 }
 
-// Addrs are the addresses a gateway listens on, as host:port; Admin is "" where there is none.
-type Addrs struct {
-	Capnp, GRPC, HTTP, Admin string
-}
-
 // New binds the listeners. Nothing is served before Run, which closes them.
-func New(ctx context.Context, cfg Config, deps Deps) (_ *Gateway, err error) {
+func New(ctx context.Context, cfg Config, deps Deps) (*Gateway, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, deps: deps}
-	defer func() {
-		if err != nil {
-			g.closeListeners()
-		}
-	}()
-	for _, l := range []struct {
-		field, addr string
-		to          *net.Listener
-		optional    bool
-	}{
-		{"capnp-host", cfg.CapnpHost, &g.capnp, false},
-		{"grpc-host", cfg.GRPCHost, &g.grpc, false},
-		{"http-host", cfg.HTTPHost, &g.http, false},
-		{"admin-host", cfg.AdminHost, &g.admin, true},
-	} {
-		if l.addr == "" && l.optional {
-			continue
-		}
-		if *l.to, err = deps.Network.Listen(ctx, l.addr); err != nil {
-			return nil, fault.Errorf(fault.Unavailable, "%s: listen on %s: %w", l.field, l.addr, err)
-		}
+	g := &Gateway{cfg: cfg, deps: deps, ports: cfg.ports()}
+	if err := g.ports.Listen(ctx, deps.Network); err != nil {
+		return nil, err //nolint:wrapcheck // names the field.
 	}
-	if g.cfg.NodeID == "" {
-		g.cfg.NodeID = g.live().Capnp
-	}
-	g.parts, err = g.wire(ctx)
-	if err != nil {
+	g.cfg.NodeID = g.live().ID
+	var err error
+	if g.parts, err = g.wire(ctx); err != nil {
+		g.ports.Close()
 		g.parts.close()
 		return nil, err
 	}
 	return g, nil
 }
 
-func (g *Gateway) closeListeners() {
-	for _, listener := range []net.Listener{g.capnp, g.grpc, g.http, g.admin} {
-		if listener != nil {
-			_ = listener.Close() // that it was closed before is all that can be wrong
-		}
-	}
-}
-
 // Addrs tells where the gateway listens.
-func (g *Gateway) Addrs() Addrs {
-	addrs := Addrs{Capnp: g.capnp.Addr().String(), GRPC: g.grpc.Addr().String(), HTTP: g.http.Addr().String()}
-	if g.admin != nil {
-		addrs.Admin = g.admin.Addr().String()
-	}
-	return addrs
-}
+func (g *Gateway) Addrs() node.Addrs { return g.ports.Addrs() }
 
 // Ready is nil when the gateway has read its cluster's metadata and is not asked to stop.
 func (g *Gateway) Ready() error {
@@ -101,21 +58,17 @@ func (g *Gateway) Ready() error {
 // etcd, a later life of the same gateway (Conflict), a listener that broke.
 func (g *Gateway) Run(ctx context.Context) error {
 	defer g.parts.close()
-	defer g.closeListeners()
+	defer g.ports.Close()
 	addrs := g.Addrs()
 	g.deps.Log.Info("gateway listens", "capnp", addrs.Capnp, "grpc", addrs.GRPC, "http", addrs.HTTP, "admin", addrs.Admin)
-	parts := []lifecycle.Part{
-		{Name: "follower", Run: g.parts.follower.Run},
-		{Name: "memory", Run: g.serveMemory},
-		{Name: "clients", Run: g.serveClients},
-		{Name: "registration", Run: g.register},
-		{Name: "drain", Run: g.drain},
-	}
-	if g.admin != nil {
-		parts = append([]lifecycle.Part{{Name: "admin", Run: func(ctx context.Context) error {
-			return telemetry.ServeHTTP(ctx, g.deps.Log, g.admin, telemetry.AdminHandler(g.deps.Metrics))
-		}}}, parts...)
-	}
+	parts := append(
+		g.ports.Observed(g.deps.Log, g.deps.Metrics, nil), // health is served beside REST
+		lifecycle.Part{Name: "follower", Run: g.parts.follower.Run},
+		lifecycle.Part{Name: "memory", Run: g.serveMemory},
+		lifecycle.Part{Name: "clients", Run: g.serveClients},
+		lifecycle.Part{Name: "registration", Run: g.register},
+		lifecycle.Part{Name: "drain", Run: g.drain},
+	)
 	return fault.Wrap("run gateway", lifecycle.Run(ctx, g.deps.Log, parts...))
 }
 

@@ -14,7 +14,6 @@ const (
 	bodyMemoryMin = 64 << 20 // some bodies of the largest size, in and out
 	callsMax      = 100_000
 	leaseTTLMin   = 2 * time.Second
-	leaseTTLMax   = time.Minute
 
 	// shareOf is the part of the body memory that one client's answers may take: a quarter, so that four slow ones are no one's trouble.
 	shareOf = 4
@@ -24,12 +23,6 @@ const (
 	memoryMessageBytes = 64 << 20
 	// memoryBuffer is what the connection in memory holds in each direction.
 	memoryBuffer = 1 << 20
-	// drainTimeout bounds how long a stop waits for what is in flight.
-	drainTimeout = 10 * time.Second
-	// revokeTimeout bounds how long a stop waits for etcd to take the registration back.
-	revokeTimeout = 2 * time.Second
-	// etcdRetry is the wait before etcd is asked again at start.
-	etcdRetry = 500 * time.Millisecond
 )
 
 // limits are those of the parts.

@@ -2,11 +2,8 @@ package gateway
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
@@ -52,7 +49,7 @@ func (g *Gateway) wire(ctx context.Context) (parts, error) {
 	cluster := upstream.New(upstream.Config{
 		Router: p.router, Network: d.Network, Clock: d.Clock, Metrics: d.Metrics, Pool: pool, Limits: l.upstream, Software: software, Zone: g.cfg.Zone,
 	})
-	newID := ids(d.Rand)
+	newID := func() string { return d.NewUUID().String() }
 	p.coordinator = control.NewCoordinator(p.router, d.Network, d.Clock, d.Tracers, newID, l.control)
 	p.api = cluster.Caller(upstream.Client{ID: g.cfg.NodeID + "/api", Principal: data.Anonymous, Budget: gate.Bodies()})
 	var creator route.Creator
@@ -115,15 +112,4 @@ func (p *parts) close() {
 	p.records.Close()
 	p.api.Close()
 	_ = p.coordinator.Close() // calls have ended
-}
-
-// ids makes random UUIDs. A source of randomness that fails is beyond help.
-func ids(random io.Reader) func() string {
-	return func() string {
-		id, err := uuid.NewRandomFromReader(random)
-		if err != nil {
-			panic(fmt.Sprintf("gateway: read randomness: %v", err)) //nolint:forbidigo // ids must not be guessed.
-		}
-		return id.String()
-	}
 }

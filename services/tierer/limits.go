@@ -12,17 +12,9 @@ import (
 
 const (
 	leaseTTLMin    = 2 * time.Second
-	leaseTTLMax    = time.Minute
 	cacheMemoryMin = 16 << 20
 	// footerMemory is what parsed footers take beside the blocks: some thousand segments of 128 MiB.
 	footerMemory = 64 << 20
-
-	// joinRetry is the wait before etcd is asked again for the cluster's identity or for a registration.
-	joinRetry = 500 * time.Millisecond
-	// drainTimeout bounds how long a stop waits for reads in hand.
-	drainTimeout = 10 * time.Second
-	// closeTimeout bounds what is told to etcd at the end.
-	closeTimeout = 2 * time.Second
 
 	// tablesMax is how many partitions' tables are cached.
 	tablesMax = 50_000

@@ -4,13 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-
-	"github.com/google/uuid"
 
 	"github.com/seedqueue/sq/libs/fault"
-	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/frame"
@@ -36,7 +31,6 @@ type parts struct {
 	reader    *coldread.Reader
 	api       *api.Server
 	server    *frame.Server
-	newUUID   func() partition.UUID
 }
 
 // meters are the metrics of the parts.
@@ -71,11 +65,10 @@ func (t *Tierer) wire() (p parts, err error) {
 	if err != nil {
 		return parts{}, fault.Errorf(fault.Unavailable, "spool-dir: %w", err)
 	}
-	p.newUUID = uuids(d.Rand)
 	p.follower = topology.NewFollower(d.Store, d.Log, d.Clock)
 	p.monitor = probe.NewMonitor(probe.Config{
 		Bucket: d.Bucket, Prepare: t.prepare(), Clock: d.Clock, Log: d.Log,
-		Prefix: func() string { return fmt.Sprintf("%s/probe/%s/", t.cluster(), p.newUUID()) },
+		Prefix: func() string { return fmt.Sprintf("%s/probe/%s/", t.cluster(), d.NewUUID()) },
 	})
 	pool := frame.NewPool()
 	p.leaders = leader.New(leader.Config{
@@ -126,38 +119,4 @@ func (t *Tierer) prepare() func(ctx context.Context) error {
 }
 
 // live is what is written into etcd.
-func (t *Tierer) live() topology.Live {
-	live := topology.Live{
-		ID: t.cfg.NodeID, Zone: t.cfg.Zone, Software: t.deps.Version, Capnp: t.cfg.AdvertiseCapnp, HTTP: t.cfg.AdvertiseHTTP,
-	}
-	if live.Capnp == "" {
-		live.Capnp = reachable(t.capnp.Addr().String(), t.deps.Hostname)
-	}
-	if live.HTTP == "" {
-		live.HTTP = reachable(t.http.Addr().String(), t.deps.Hostname)
-	}
-	if live.ID == "" {
-		live.ID = live.Capnp
-	}
-	return live
-}
-
-// reachable puts the host's name in place of a wildcard.
-func reachable(address, hostname string) string {
-	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err != nil || hostname == "" || ip == nil || !ip.IsUnspecified() {
-		return address
-	}
-	return net.JoinHostPort(hostname, port)
-}
-
-// uuids makes random ones. A source of randomness that fails is beyond help, and random UUIDs must not be guessed.
-func uuids(random io.Reader) func() partition.UUID {
-	return func() partition.UUID {
-		id, err := uuid.NewRandomFromReader(random)
-		if err != nil {
-			panic(fmt.Sprintf("read randomness: %v", err))
-		}
-		return partition.UUID(id)
-	}
-}
+func (t *Tierer) live() topology.Live { return t.deps.Live(t.cfg.NodeID, t.cfg.Config, t.ports) }

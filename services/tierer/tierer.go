@@ -3,12 +3,11 @@ package tierer
 import (
 	"context"
 	"errors"
-	"net"
 	"sync/atomic"
 
-	"github.com/seedqueue/sq/libs/backoff"
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/lifecycle"
+	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/telemetry"
 	"github.com/seedqueue/sq/libs/topology"
@@ -20,72 +19,32 @@ import (
 type Tierer struct {
 	cfg   Config
 	deps  Deps
-	capnp net.Listener
-	http  net.Listener
-	admin net.Listener // nil = none
+	ports node.Ports
 	parts parts
 	// joined is the cluster's identity; nil = not known yet. It never changes.
 	joined     atomic.Pointer[topology.Cluster]
 	registered atomic.Bool
 }
 
-// Addrs are the addresses a tierer listens on, as host:port; Admin is "" where there is none.
-type Addrs struct {
-	Capnp, HTTP, Admin string
-}
-
 // New binds the listeners. Nothing is served before Run, which closes them.
-func New(ctx context.Context, cfg Config, deps Deps) (_ *Tierer, err error) {
+func New(ctx context.Context, cfg Config, deps Deps) (*Tierer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t := &Tierer{cfg: cfg, deps: deps}
-	defer func() {
-		if err != nil {
-			t.closeListeners()
-		}
-	}()
-	if t.capnp, err = t.listen(ctx, "capnp-host", cfg.CapnpHost); err != nil {
-		return nil, err
+	t := &Tierer{cfg: cfg, deps: deps, ports: cfg.ports()}
+	if err := t.ports.Listen(ctx, deps.Network); err != nil {
+		return nil, err //nolint:wrapcheck // names the field.
 	}
-	if t.http, err = t.listen(ctx, "http-host", cfg.HTTPHost); err != nil {
-		return nil, err
-	}
-	if cfg.AdminHost != "" {
-		if t.admin, err = t.listen(ctx, "admin-host", cfg.AdminHost); err != nil {
-			return nil, err
-		}
-	}
+	var err error
 	if t.parts, err = t.wire(); err != nil {
+		t.ports.Close()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *Tierer) listen(ctx context.Context, field, address string) (net.Listener, error) {
-	lis, err := t.deps.Network.Listen(ctx, address)
-	if err != nil {
-		return nil, fault.Errorf(fault.Unavailable, "%s: listen on %s: %w", field, address, err)
-	}
-	return lis, nil
-}
-
-func (t *Tierer) closeListeners() {
-	for _, lis := range []net.Listener{t.capnp, t.http, t.admin} {
-		if lis != nil {
-			_ = lis.Close() // that it was closed before is all that can be wrong
-		}
-	}
-}
-
 // Addrs tells where the tierer listens.
-func (t *Tierer) Addrs() Addrs {
-	addrs := Addrs{Capnp: t.capnp.Addr().String(), HTTP: t.http.Addr().String()}
-	if t.admin != nil {
-		addrs.Admin = t.admin.Addr().String()
-	}
-	return addrs
-}
+func (t *Tierer) Addrs() node.Addrs { return t.ports.Addrs() }
 
 // Ready is nil when the tierer has joined its cluster, is known to the gateways and reaches its bucket.
 func (t *Tierer) Ready() error {
@@ -112,20 +71,11 @@ func (t *Tierer) cluster() partition.UUID {
 // Run serves until ctx ends and then drains. It returns an error where the tierer cannot go on: another cluster's etcd, another process
 // under its name, or a listener that broke.
 func (t *Tierer) Run(ctx context.Context) error {
-	defer t.closeListeners()
-	var parts []lifecycle.Part
-	if t.admin != nil {
-		parts = append(parts, lifecycle.Part{Name: "admin", Run: func(ctx context.Context) error {
-			return telemetry.ServeHTTP(ctx, t.deps.Log, t.admin, telemetry.AdminHandler(t.deps.Metrics))
-		}})
-	}
-	health := telemetry.HealthHandler(telemetry.Health{
-		Ready: t.Ready, Service: "sq-tierer", Instance: t.live().ID, Version: t.deps.Version,
-	})
-	parts = append(parts,
-		lifecycle.Part{Name: "health", Run: func(ctx context.Context) error {
-			return telemetry.ServeHTTP(ctx, t.deps.Log, t.http, health)
-		}},
+	defer t.ports.Close()
+	parts := append(
+		t.ports.Observed(t.deps.Log, t.deps.Metrics, &telemetry.Health{
+			Ready: t.Ready, Service: "sq-tierer", Instance: t.live().ID, Version: t.deps.Version,
+		}),
 		lifecycle.Part{Name: "follower", Run: t.parts.follower.Run},
 		lifecycle.Part{Name: "member", Run: t.member},
 	)
@@ -134,10 +84,12 @@ func (t *Tierer) Run(ctx context.Context) error {
 
 // member joins the cluster and then does a tierer's work.
 func (t *Tierer) member(ctx context.Context) error {
-	if err := t.join(ctx); err != nil || t.joined.Load() == nil {
+	cluster, err := t.deps.Join(ctx, t.cfg.Config)
+	if err != nil || cluster.ID.IsZero() {
 		return errors.Join(err, t.parts.close())
 	}
-	err := lifecycle.Run(ctx, t.deps.Log,
+	t.joined.Store(&cluster)
+	err = lifecycle.Run(ctx, t.deps.Log,
 		lifecycle.Part{Name: "bucket", Run: t.parts.monitor.Run},
 		lifecycle.Part{Name: "exporter", Run: t.parts.exporter.Run},
 		lifecycle.Part{Name: "pruner", Run: t.parts.pruner.Run},
@@ -155,74 +107,15 @@ func (p *parts) close() error {
 	return p.leaders.Close() //nolint:wrapcheck // says what it closes.
 }
 
-// join finds or makes the cluster's identity, as soon as etcd answers.
-func (t *Tierer) join(ctx context.Context) error {
-	want, err := t.cfg.cluster()
-	if err != nil {
-		return err
-	}
-	for silent := false; ctx.Err() == nil; {
-		cluster, err := topology.Bootstrap(ctx, t.deps.Store, want, t.deps.Clock, t.parts.newUUID)
-		switch {
-		case err == nil:
-			t.deps.Log.Info("joined cluster", "cluster", cluster.Value.ID.String())
-			t.joined.Store(&cluster.Value)
-			return nil
-		case !errors.Is(err, topology.ErrUnavailable):
-			return err //nolint:wrapcheck // says what was attempted.
-		case !silent && ctx.Err() == nil:
-			t.deps.Log.Warn("etcd does not answer, waiting for it", "etcd", t.cfg.Etcd, "err", err)
-			silent = true
-		}
-		_ = backoff.Sleep(ctx, t.deps.Clock, joinRetry) // the loop looks at ctx
-	}
-	return nil
-}
-
-// register makes the tierer known and keeps it so until ctx ends; then it takes it back, so that gateways ask others.
+// register makes the tierer known to the gateways until ctx ends.
 func (t *Tierer) register(ctx context.Context) error {
 	live := t.live()
-	params := topology.RegisterParams{Key: topology.TiererLiveKey(live.ID), Live: live, TTL: t.cfg.LeaseTTL}
-	for ctx.Err() == nil {
-		registration, err := topology.Register(ctx, t.deps.Store, params)
-		if err != nil {
-			if fault.Is(err, fault.Conflict) {
-				return err //nolint:wrapcheck // says what was attempted.
-			}
-			if ctx.Err() == nil {
-				t.deps.Log.Warn("cannot register, trying again", "err", err)
-			}
-			_ = backoff.Sleep(ctx, t.deps.Clock, joinRetry) // the loop looks at ctx
-			continue
-		}
-		t.registered.Store(true)
-		err = registration.Keep(ctx, t.deps.Clock, t.deps.Log)
-		t.registered.Store(false)
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		if closeErr := registration.Close(closing); closeErr != nil {
-			t.deps.Log.Debug("lease left to run out", "err", closeErr)
-		}
-		return err //nolint:wrapcheck // says what was attempted.
-	}
-	return nil
+	return t.deps.Stay(ctx, t.cfg.Config, topology.TiererLiveKey(live.ID), live, t.registered.Store) //nolint:wrapcheck // says what was attempted.
 }
 
 // serve serves cold reads until ctx ends, then says goAway and drains.
 func (t *Tierer) serve(ctx context.Context) error {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	served := make(chan error, 1)
-	go func() { served <- t.parts.server.Serve(life, t.capnp) }()
-	select {
-	case err := <-served:
-		return fault.Wrap("serve cold reads", err)
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(life, drainTimeout)
-	defer cancel()
-	_ = t.parts.server.Shutdown(drain) // that it took too long is all that can be wrong
-	return fault.Wrap("serve cold reads", <-served)
+	return fault.Wrap("serve cold reads", t.deps.ServeFrames(ctx, t.parts.server, t.ports.Capnp))
 }
 
 // accept judges a Hello: the data port is for gateways and tools of the same cluster.

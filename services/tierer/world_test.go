@@ -18,6 +18,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/manifest"
+	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/objstore/flakybucket"
 	"github.com/seedqueue/sq/libs/objstore/membucket"
 	"github.com/seedqueue/sq/libs/partition"
@@ -118,11 +119,11 @@ func (w *world) start(name string) *runningTierer {
 	cfg.NodeID, cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = name, name+":0", name+":0", ""
 	r := &runningTierer{registry: prometheus.NewRegistry()}
 	var err error
-	r.Tierer, err = tierer.New(w.t.Context(), cfg, tierer.Deps{
-		Clock: clock.Real(), Network: w.network.At(name), Store: w.store, Bucket: w.bucket, Metrics: r.registry,
+	r.Tierer, err = tierer.New(w.t.Context(), cfg, tierer.Deps{Bucket: w.bucket, Deps: node.Deps{
+		Clock: clock.Real(), Network: w.network.At(name), Store: w.store, Metrics: r.registry,
 		Log:     slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Tracers: noop.NewTracerProvider(), Rand: rand.Reader, Version: "test",
-	})
+	}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

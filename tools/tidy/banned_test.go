@@ -43,6 +43,7 @@ var homes = map[string][]string{
 	"sdk/go/sq":                    {"time", "os", "math/rand/v2"}, // a client library lives in the user's world
 	"sdk/go/sqtest":                {"time", "net"},
 	"libs/config":                  {"os"},
+	"libs/process":                 {"os"}, // the mains' common part
 	"cli/":                         {"time", "os", "net", "fmt"},
 	"tests/":                       {"time", "os", "net", "fmt", "net/http", "math/rand/v2"},
 	"tools/":                       {"time", "os", "fmt"},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/libs/clock"
+	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/telemetry"
 	"github.com/seedqueue/sq/libs/transport/tcpnet"
 	"github.com/seedqueue/sq/libs/version"
@@ -114,7 +115,7 @@ func serve(ctx context.Context, cfg Config, all *allinone.AllInOne, failed <-cha
 }
 
 // greet says what is where, and what an ack means.
-func greet(out io.Writer, cfg Config, addrs allinone.Addrs) {
+func greet(out io.Writer, cfg Config, addrs node.Addrs) {
 	where := "data in " + cfg.DataDir
 	ack := "an ack means fsync-quorum: on the disks of a majority of the replicas, and every partition has one"
 	switch {

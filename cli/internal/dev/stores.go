@@ -131,7 +131,7 @@ func (s *servers) start(ctx context.Context, dir string) (*embedded.Bucket, erro
 	var group errgroup.Group
 	var bucket *embedded.Bucket
 	group.Go(func() (err error) {
-		if s.etcd, err = embedded.StartEtcd(ctx, filepath.Join(dir, "etcd")); err == nil {
+		if s.etcd, err = embedded.StartEtcd(ctx, filepath.Join(dir, "etcd"), os.Stderr); err == nil {
 			s.store = etcdstore.Wrap(s.etcd.Client(), 0)
 		}
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"time"
 
@@ -32,13 +33,36 @@ type Etcd struct {
 	client *clientv3.Client
 }
 
-// StartEtcd starts an etcd that keeps its data in dir and waits until it serves.
-func StartEtcd(ctx context.Context, dir string) (*Etcd, error) {
+// lastWords says why etcd ends the process: it does so where it cannot write, and its log goes nowhere.
+type lastWords struct {
+	dir string
+	out io.Writer
+}
+
+// OnWrite implements zapcore.CheckWriteHook. It does not return.
+func (l lastWords) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+	l.say(entry.Message, fields)
+	zapcore.WriteThenFatal.OnWrite(entry, fields)
+}
+
+func (l lastWords) say(message string, fields []zapcore.Field) {
+	why := ""
+	for _, field := range fields {
+		if err, ok := field.Interface.(error); ok {
+			why = ": " + err.Error()
+		}
+	}
+	_, _ = fmt.Fprintf(l.out, "sq: etcd in %s cannot go on and ends the process: %s%s\n", l.dir, message, why)
+}
+
+// StartEtcd starts an etcd that keeps its data in dir and waits until it serves. An etcd that cannot write ends the process: it says why to
+// last.
+func StartEtcd(ctx context.Context, dir string, last io.Writer) (*Etcd, error) {
 	peer, err := url.Parse(etcdPeer)
 	if err != nil {
 		return nil, fmt.Errorf("parse etcd's peer address: %w", err)
 	}
-	quiet := zap.New(zapcore.NewNopCore())
+	quiet := zap.New(zapcore.NewNopCore(), zap.WithFatalHook(lastWords{dir, last}))
 	cfg := embed.NewConfig()
 	cfg.Name, cfg.Dir = etcdName, dir
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(quiet)

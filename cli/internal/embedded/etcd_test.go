@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ func TestEtcdKeepsItsData(t *testing.T) {
 	dir := t.TempDir()
 	for _, want := range []bool{false, true} {
 		start := time.Now()
-		e, err := embedded.StartEtcd(t.Context(), dir)
+		e, err := embedded.StartEtcd(t.Context(), dir, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -202,7 +202,7 @@ func (c *Client) retry(ctx context.Context, l *gateway.Link, op string, try func
 		if !again {
 			return last
 		}
-		c.log.DebugContext(ctx, "call is tried again", "op", op, "attempt", attempt, "err", last)
+		c.log.Log(ctx, gateway.RetryLevel(attempt+1), "call is tried again", "op", op, "attempt", attempt, "err", last)
 		if !c.pause(ctx, attempt, last.RetryAfter) {
 			return ended(ctx, op, last)
 		}

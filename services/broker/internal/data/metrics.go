@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/telemetry"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 )
@@ -48,8 +49,7 @@ func newMetrics(registry prometheus.Registerer, frames *frame.Server, panics *at
 	stat := func(read func(frame.ServerStats) uint64) func() float64 {
 		return func() float64 { return float64(read(frames.Stats())) }
 	}
-	for _, collector := range []prometheus.Collector{
-		seconds, failures,
+	err := telemetry.Register(registry, seconds, failures,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "sq_broker_connections_count", Help: "Connections on the data port.",
 		}, func() float64 { return float64(frames.Stats().Connections) }),
@@ -65,11 +65,7 @@ func newMetrics(registry prometheus.Registerer, frames *frame.Server, panics *at
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "sq_broker_handler_panics_total", Help: "Requests that made their handler panic; each is a bug.",
 		}, stat(func(s frame.ServerStats) uint64 { return s.Panics + panics.Load() })),
-	} {
-		if err := registry.Register(collector); err != nil {
-			return nil, err //nolint:wrapcheck // New wraps it.
-		}
-	}
+	)
 	for which := range m.calls {
 		name := "other"
 		if which < callKinds && table[which].span != "" {
@@ -80,5 +76,5 @@ func newMetrics(registry prometheus.Registerer, frames *frame.Server, panics *at
 			failures: failures.MustCurryWith(prometheus.Labels{"call": name}),
 		}
 	}
-	return m, nil
+	return m, err //nolint:wrapcheck // says what was attempted.
 }

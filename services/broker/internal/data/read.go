@@ -22,13 +22,14 @@ func (s *Server) fetch(ctx context.Context, c *call) error {
 	if maxBytes == 0 {
 		maxBytes = fetchBytesDefault
 	}
-	got, err := r.Fetch(ctx, replica.Fetch{
+	polling, done := s.polling(ctx)
+	got, err := r.Fetch(polling, replica.Fetch{
 		Offset:   partition.Offset(in.Offset()),
 		Epoch:    partition.Epoch(in.Epoch()),
 		MaxBytes: min(maxBytes, fetchBytesMax),
 		Wait:     s.wait(ctx, in.WaitMillis()),
 	})
-	if err != nil {
+	if err = done(err); err != nil {
 		return fault.Wrap("fetch from "+id.String(), err)
 	}
 	var body frame.Body
@@ -84,19 +85,13 @@ func (s *Server) listOffsets(ctx context.Context, c *call) error {
 	if err != nil {
 		return fault.Wrap("list offsets of "+id.String(), err)
 	}
-	c.reply(func(response wirecapnp.Response) error {
-		out, err := response.NewListOffsets()
-		if err != nil {
-			return err //nolint:wrapcheck // frame wraps it.
-		}
+	return answer(c, wirecapnp.Response.NewListOffsets, func(out wirecapnp.ListOffsetsReply) {
 		out.SetOffset(uint64(got.Offset))
 		out.SetEpoch(uint64(got.Epoch))
 		out.SetHighWatermark(uint64(got.HighWatermark))
 		out.SetLogStart(uint64(got.LogStart))
 		out.SetLocalStart(uint64(got.LocalStart))
-		return nil
-	}, nil)
-	return nil
+	})
 }
 
 // partitionState tells where a replica stands.
@@ -107,11 +102,7 @@ func (s *Server) partitionState(_ context.Context, c *call) error {
 		return err
 	}
 	state := r.State()
-	c.reply(func(response wirecapnp.Response) error {
-		out, err := response.NewPartitionState()
-		if err != nil {
-			return err //nolint:wrapcheck // frame wraps it.
-		}
+	return answer(c, wirecapnp.Response.NewPartitionState, func(out wirecapnp.PartitionState) {
 		out.SetEpoch(uint64(state.Epoch))
 		out.SetHighWatermark(uint64(state.HighWatermark))
 		out.SetLogStart(uint64(state.LogStart))
@@ -123,9 +114,7 @@ func (s *Server) partitionState(_ context.Context, c *call) error {
 		out.SetSizeBytes(state.SizeBytes)
 		out.SetDurability(state.Durability)
 		out.SetActive(state.Active)
-		return nil
-	}, nil)
-	return nil
+	})
 }
 
 // initProducer gives an id that no producer had before.
@@ -134,15 +123,9 @@ func (s *Server) initProducer(ctx context.Context, c *call) error {
 	if err != nil {
 		return fault.Wrap("init producer", err)
 	}
-	c.reply(func(response wirecapnp.Response) error {
-		out, err := response.NewInitProducer()
-		if err != nil {
-			return err //nolint:wrapcheck // frame wraps it.
-		}
+	return answer(c, wirecapnp.Response.NewInitProducer, func(out wirecapnp.InitProducerReply) {
 		out.SetProducerId(id)
-		return nil
-	}, nil)
-	return nil
+	})
 }
 
 // seal closes the open segment and waits for its Seal.
@@ -156,17 +139,11 @@ func (s *Server) seal(ctx context.Context, c *call) error {
 	if err != nil {
 		return fault.Wrap("seal "+id.String(), err)
 	}
-	c.reply(func(response wirecapnp.Response) error {
-		out, err := response.NewSeal()
-		if err != nil {
-			return err //nolint:wrapcheck // frame wraps it.
-		}
+	return answer(c, wirecapnp.Response.NewSeal, func(out wirecapnp.SealReply) {
 		out.SetSealedEnd(uint64(got.SealedEnd))
 		out.SetHighWatermark(uint64(got.HighWatermark))
 		out.SetSealed(got.Sealed)
-		return nil
-	}, nil)
-	return nil
+	})
 }
 
 // trim moves the log start, or only frees local data.
@@ -180,14 +157,8 @@ func (s *Server) trim(ctx context.Context, c *call) error {
 	if err != nil {
 		return fault.Wrap("trim "+id.String(), err)
 	}
-	c.reply(func(response wirecapnp.Response) error {
-		out, err := response.NewTrim()
-		if err != nil {
-			return err //nolint:wrapcheck // frame wraps it.
-		}
+	return answer(c, wirecapnp.Response.NewTrim, func(out wirecapnp.TrimReply) {
 		out.SetLogStart(uint64(got.LogStart))
 		out.SetLocalStart(uint64(got.LocalStart))
-		return nil
-	}, nil)
-	return nil
+	})
 }

@@ -25,8 +25,9 @@ func (s *Server) harvest(ctx context.Context, c *call) error {
 	if limit == 0 {
 		limit = harvestSegmentsMax
 	}
-	got, err := s.cfg.Replicas.Harvest(ctx, s.wait(ctx, in.WaitMillis()), min(limit, harvestSegmentsMax))
-	if err != nil {
+	polling, done := s.polling(ctx)
+	got, err := s.cfg.Replicas.Harvest(polling, s.wait(ctx, in.WaitMillis()), min(limit, harvestSegmentsMax))
+	if err = done(err); err != nil {
 		return fault.Wrap("harvest", err)
 	}
 	c.reply(func(response wirecapnp.Response) error { return fillHarvests(response, got) }, nil)
@@ -184,16 +185,10 @@ func (s *Server) commitTier(ctx context.Context, c *call) error {
 	if err != nil {
 		return fault.Wrap("commit tier of "+id.String(), err)
 	}
-	c.reply(func(response wirecapnp.Response) error {
-		out, err := response.NewCommitTier()
-		if err != nil {
-			return err //nolint:wrapcheck // frame wraps it.
-		}
+	return answer(c, wirecapnp.Response.NewCommitTier, func(out tiercapnp.CommitTierReply) {
 		out.SetTierEnd(uint64(got.TierEnd))
 		out.SetTableVersion(got.TableVersion)
-		return nil
-	}, nil)
-	return nil
+	})
 }
 
 func readSegments(list batchcapnp.Control_TierSegment_List) ([]sealed.Segment, error) {
@@ -229,11 +224,7 @@ func (s *Server) exported(ctx context.Context, c *call) error {
 	}); err != nil {
 		return fault.Wrap("note the export of "+id.String(), err)
 	}
-	c.reply(func(response wirecapnp.Response) error {
-		_, err := response.NewExported()
-		return err //nolint:wrapcheck // frame wraps it.
-	}, nil)
-	return nil
+	return answer(c, wirecapnp.Response.NewExported, func(tiercapnp.Done) {})
 }
 
 // collected notes that keys are gone from the bucket.
@@ -254,11 +245,7 @@ func (s *Server) collected(ctx context.Context, c *call) error {
 	if err := r.Collected(ctx, keys); err != nil {
 		return fault.Wrap("note the collection of "+id.String(), err)
 	}
-	c.reply(func(response wirecapnp.Response) error {
-		_, err := response.NewCollected()
-		return err //nolint:wrapcheck // frame wraps it.
-	}, nil)
-	return nil
+	return answer(c, wirecapnp.Response.NewCollected, func(tiercapnp.Done) {})
 }
 
 func readKeys(list capnp.TextList) ([]string, error) {

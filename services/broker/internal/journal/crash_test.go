@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"syscall"
 	"testing"
 
@@ -81,6 +82,18 @@ func (h *history) check(fsys vfs.FS) (int, error) {
 	return 0, fmt.Errorf("state is none of those after %d to %d records: %+v", h.synced, len(h.states)-1, state)
 }
 
+// states is how many random crash states of a moment are tried; `make crash` sets SQ_CRASH=full.
+func states() int {
+	switch {
+	case os.Getenv("SQ_CRASH") == "full":
+		return 200
+	case raceDetector:
+		return 0
+	default:
+		return 4
+	}
+}
+
 // survivors gives crash states of one moment.
 func survivors(inner *memfs.FS, moment, random int) []*memfs.FS {
 	out := []*memfs.FS{inner.CrashNone(), inner.CrashAll()}
@@ -96,7 +109,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	var h history
 	tried := 0
 	faulty.Observe(func(c faultfs.Call) {
-		for _, crashed := range survivors(inner, c.Number, 6) {
+		for _, crashed := range survivors(inner, c.Number, states()) {
 			tried++
 			again := crashed.CrashAll()
 			put, err := h.check(crashed)
@@ -106,7 +119,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 			if twice, err := h.check(crashed.CrashNone()); err != nil || twice < put {
 				t.Fatalf("second open after a crash before operation %d: %d records, then %d: %v", c.Number, put, twice, err)
 			}
-			if tried%7 == 0 {
+			if tried%20 == 0 {
 				tried += crashInRecovery(t, &h, again)
 			}
 		}
@@ -149,7 +162,7 @@ func TestErrorAtEveryOperation(t *testing.T) {
 			if err != nil && !fault.Is(err, fault.DiskPoisoned) && !fault.Is(err, fault.DiskFull) && !fault.Is(err, fault.Corrupt) {
 				t.Errorf("%v at operation %d gives %v", errno, n, err)
 			}
-			for _, crashed := range survivors(inner, n, 4) {
+			for _, crashed := range survivors(inner, n, states()) {
 				if _, err := h.check(crashed); err != nil {
 					t.Fatalf("%v at operation %d, then a crash: %v", errno, n, err)
 				}
@@ -202,7 +215,11 @@ func TestDamageAtEveryBit(t *testing.T) {
 			}
 		}
 	}
-	for bit := range 8 * len(p) {
+	step := 1
+	if raceDetector {
+		step = 61
+	}
+	for bit := 0; bit < 8*len(p); bit += step {
 		p[bit/8] ^= 1 << (bit % 8)
 		check(fmt.Sprintf("bit %d", bit), p)
 		p[bit/8] ^= 1 << (bit % 8)

@@ -36,6 +36,16 @@ func openRing(fsys vfs.FS, dir string, s RingState) ([]Redo, vfs.File, error) {
 	return redo, file, nil
 }
 
+// InspectRing gives what is live in the ring, in the order in which it was written, without changing anything: what the next start brings into the
+// files. s is from the state.
+func InspectRing(fsys vfs.FS, dir string, s RingState) ([]Redo, error) {
+	redo, file, err := openRing(fsys, dir, s)
+	if file != nil {
+		err = errors.Join(err, file.Close())
+	}
+	return redo, err
+}
+
 // diskKind is diskError for what has no kind yet.
 func diskKind(op string, err error) error {
 	if fault.Is(err, fault.Corrupt) {

@@ -52,6 +52,8 @@ type Reading struct {
 	Number  uint64 // of the file
 	Next    uint64 // sequence behind the last valid record
 	Records int
+	// Position is behind the last valid record: of the damage, where there is some.
+	Position int64
 	// Torn is the length of the bytes behind the last record that are neither zero nor valid: the end of a write that nobody was
 	// answered for.
 	Torn int64
@@ -98,13 +100,14 @@ func readFile(fsys vfs.FS, name string) ([]byte, error) {
 }
 
 // replay folds a file's records. See doc.go, 3, for what is torn and what is corrupt.
-func replay(p []byte, number uint64, each func(int64, uint64, Record)) (Reading, error) {
+func replay(p []byte, number uint64, each func(int64, uint64, Record)) (out Reading, err error) {
 	h, err := parseHeader(p, number)
 	if err != nil {
 		return Reading{}, fault.Errorf(fault.Corrupt, "%w", err)
 	}
-	out := Reading{State: State{Replicas: map[partition.UUID]Replica{}}, Number: number, Next: h.first}
+	out = Reading{State: State{Replicas: map[partition.UUID]Replica{}}, Number: number, Next: h.first}
 	at := headerBytes
+	defer func() { out.Position = int64(at) }()
 	for at < len(p) {
 		f, size, err := parseFrame(p[at:], number)
 		if err == nil && f.sequence != out.Next {

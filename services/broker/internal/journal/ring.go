@@ -12,8 +12,11 @@ import (
 	"github.com/seedqueue/sq/libs/vfs"
 )
 
+// RingFile is the name of the ring in the journal's directory.
+const RingFile = "redo.ring"
+
 const (
-	ringName   = "redo.ring"
+	ringName   = RingFile
 	ringUnmade = ringName + ".new"
 )
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/telemetry"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs"
 )
@@ -54,10 +55,8 @@ func New(cfg Config) (*Lease, error) {
 			Name: "sq_broker_lease_skips_total", Help: "Renewals of the broker's lease that were left out because the data disk did not answer in time.",
 		}),
 	}
-	for _, collector := range []prometheus.Collector{l.beats, l.skipped} {
-		if err := cfg.Metrics.Register(collector); err != nil {
-			return nil, fault.Wrap("register metrics", err)
-		}
+	if err := telemetry.Register(cfg.Metrics, l.beats, l.skipped); err != nil {
+		return nil, err //nolint:wrapcheck // says what was attempted.
 	}
 	beat, err := openBeat(cfg.Dir)
 	if err != nil {

@@ -119,7 +119,7 @@ func (g *rig) open() error {
 	if g.wrap != nil {
 		disk = g.wrap(g.mem)
 	}
-	j, _, err := journal.Open(journal.Config{FS: disk, Dir: "journal", Create: true})
+	j, _, err := journal.Open(journal.Config{FS: disk, Dir: "journal", Create: true, Limits: journal.Limits{CheckpointBytes: 4 << 10}})
 	if err != nil {
 		return err
 	}

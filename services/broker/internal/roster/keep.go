@@ -42,12 +42,10 @@ func (r *Roster) tick(ctx context.Context) {
 	})
 }
 
-// keepMarks keeps the journal's evidence at most a second old, and looks at the room on the disk.
+// keepMarks keeps the journal's evidence at most a second old.
 func (r *Roster) keepMarks(ctx context.Context) {
 	told := map[partition.UUID][2]partition.Offset{}
-	r.measure()
 	r.every(ctx, marksEvery, func() {
-		r.measure()
 		if err := r.saveMarks(told); err != nil {
 			r.fail(fault.Wrap("save marks", err))
 		}
@@ -83,15 +81,27 @@ func ignoreFull(err error) error {
 	return err
 }
 
-// measure refuses records when the disk has little room left (decisions: refusal marks).
-func (r *Roster) measure() {
-	usage, err := r.deps.FS.Usage()
-	if err != nil {
-		r.deps.Log.Warn("cannot tell how full the disk is", "err", err)
-		return
+// watchRoom refuses records while the disk has little room left. What it keeps back is for control batches, seals and the next start's
+// journal: without it nothing could be trimmed any more.
+func (r *Roster) watchRoom(ctx context.Context) {
+	var failed bool
+	measure := func() {
+		usage, err := r.deps.FS.Usage()
+		if err != nil && !failed {
+			r.deps.Log.Warn("cannot tell how full the disk is", "err", err)
+		}
+		if failed = err != nil; failed {
+			return
+		}
+		mark := min(usage.Total/fullDivisor, fullBytes)
+		if r.full.Load() {
+			mark += mark / fullDivisor // a little more must be free again, or it would go to and fro
+		}
+		full := usage.Total > 0 && usage.Free < mark
+		if r.full.Swap(full) != full {
+			r.deps.Log.Warn("room on the disk has crossed the refusal mark", "full", full, "free", usage.Free, "total", usage.Total)
+		}
 	}
-	full := usage.Total > 0 && usage.Free < min(usage.Total/fullDivisor, fullBytes)
-	if r.full.Swap(full) != full {
-		r.deps.Log.Warn("room on the disk has crossed the refusal mark", "full", full, "free", usage.Free, "total", usage.Total)
-	}
+	measure()
+	r.every(ctx, roomEvery, measure)
 }

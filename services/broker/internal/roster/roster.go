@@ -59,6 +59,7 @@ type Roster struct {
 	deps    Deps
 	workers *workers.Pool     // while Run runs
 	commit  *commit.Committer // the same
+	started chan struct{}     // closed when workers is set
 	files   *segment.Files
 	metrics *replica.Metrics
 	swaps   chan struct{} // tokens of activatingMax
@@ -106,7 +107,7 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	r := &Roster{
 		cfg: cfg, deps: deps, files: segment.NewFiles(deps.FS, openFilesMax), metrics: replica.NewMetrics(deps.Metrics),
 		swaps: make(chan struct{}, activatingMax), opens: make(chan struct{}, openingMax),
-		failed: make(chan error, 1), retry: make(chan struct{}, 1),
+		failed: make(chan error, 1), retry: make(chan struct{}, 1), started: make(chan struct{}),
 	}
 	r.mu.held = map[partition.UUID]*held{}
 	r.mu.serving = map[partition.ID]*replica.Replica{}
@@ -135,10 +136,12 @@ func (r *Roster) Run(ctx context.Context) error {
 		return fault.Wrap("start commit", err)
 	}
 	r.commit = committer
+	close(r.started)
 	var parts sync.WaitGroup
 	parts.Go(func() { r.follow(ctx) })
 	parts.Go(func() { r.tick(ctx) })
 	parts.Go(func() { r.keepMarks(ctx) })
+	parts.Go(func() { r.watchRoom(ctx) })
 	select {
 	case <-ctx.Done():
 	case err = <-r.failed:

@@ -393,7 +393,7 @@ func TestMayBeEmpty(t *testing.T) {
 	}
 }
 
-// A disk that fails ends Run, so that the process can end (decisions: Storage 7).
+// A disk that fails ends Run, so that the process can end.
 func TestDiskPoisonedEndsRun(t *testing.T) {
 	b := newBroker(t)
 	disk := faultfs.New(b.disk, b.clock)
@@ -471,4 +471,37 @@ func TestMarksAreKept(t *testing.T) {
 	if diff := cmp.Diff(partition.Epoch(1), kept.Promise); diff != "" {
 		t.Errorf("promise (-want +got):\n%s", diff)
 	}
+}
+
+// A disk must not fill up between two looks at it: what is kept back is what seals, trims and the next start need.
+func TestNearlyFullDiskRefusesRecordsSoon(t *testing.T) {
+	b := newBroker(t)
+	const capacity = 64 << 20
+	b.disk = memfs.New(memfs.Capacity(capacity))
+	id := partition.ID{Topic: orders}
+	b.putTopic(orders, false)
+	b.start()
+	b.nominate(id)
+	b.awaitReady()
+	b.publish(id, "a")
+	f, err := b.disk.Open("other", vfs.Create|vfs.Write)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.WriteAt(make([]byte, capacity*92/100), 0); err != nil {
+		t.Fatal(err)
+	}
+	for waited := time.Duration(0); !b.full.Load(); waited += 25 * time.Millisecond {
+		if waited > 30*25*time.Millisecond {
+			t.Fatalf("records are still taken after %v", waited)
+		}
+		b.clock.Advance(25 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // the other goroutines' turn
+	}
+	if err := f.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	b.await("room", func() bool { return !b.full.Load() })
+	b.publish(id, "b")
 }

@@ -54,6 +54,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		inner := newMem()
 		faulty := newFaulty(inner)
 		m := newModel(t)
+		m.pooled = seed%2 == 0
 		at := func(c faultfs.Call) {
 			if c.Op&(faultfs.Read|faultfs.List|faultfs.Stat) != 0 {
 				return // nothing has changed since the operation before
@@ -65,7 +66,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 				if _, err := m.check(t, crashed); err != nil {
 					t.Fatalf("seed %d, state %d, crash before operation %d (%+v): %v", seed, i, c.Number, c, err)
 				}
-				if tried%5 == 0 {
+				if tried%20 == 0 || sample().full {
 					tried += m.crashInRecovery(t, again, c.Number)
 				}
 			}
@@ -128,7 +129,7 @@ func TestCrashWhileFilesComeAndGo(t *testing.T) {
 	faulty := newFaulty(inner)
 	m := newModel(t)
 	faulty.Observe(func(c faultfs.Call) {
-		for i, crashed := range survivors(inner, uint64(c.Number), 5*sample().states) {
+		for i, crashed := range survivors(inner, uint64(c.Number), 5*sample().states+1) {
 			tried++
 			if _, err := m.check(t, crashed); err != nil {
 				t.Fatalf("state %d, crash before operation %d (%+v): %v", i, c.Number, c, err)

@@ -22,6 +22,8 @@ const (
 	rewriteBytes = 1 << 20
 	// blockBytes is the unit in which recovery steps over what cannot be read.
 	blockBytes = 4 << 10
+	// keptFrames bounds the scratch memory that an idle log keeps, in batches.
+	keptFrames = 32
 	// keptSnapshots is how many snapshots stay when their segments are dropped.
 	keptSnapshots = 2
 )

@@ -17,17 +17,20 @@ type knobs struct {
 	states int    // random states of each crash point, beside nothing and everything unsynced
 	bits   int    // bits between two that are flipped
 	bytes  int    // bytes between two places where the file is cut
+	full   bool   // from every crash state the recovery is crashed, too
 }
 
 // sample is what a change is tested with; SQ_CRASH=full (`make crash`) is for the whole of it.
 func sample() knobs {
 	switch {
 	case os.Getenv("SQ_CRASH") == "full":
-		return knobs{models: 20000, seeds: 40, states: 50, bits: 1, bytes: 1}
+		return knobs{models: 20000, seeds: 40, states: 50, bits: 1, bytes: 1, full: true}
+	case raceDetector:
+		return knobs{models: 10, seeds: 1, states: 0, bits: 9973, bytes: 4999}
 	case testing.Short():
 		return knobs{models: 50, seeds: 1, states: 1, bits: 997, bytes: 499}
 	default:
-		return knobs{models: 200, seeds: 1, states: 3, bits: 97, bytes: 41}
+		return knobs{models: 150, seeds: 1, states: 2, bits: 97, bytes: 41}
 	}
 }
 

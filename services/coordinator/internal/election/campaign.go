@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seedqueue/sq/libs/backoff"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 )
@@ -57,12 +58,7 @@ func (c *campaign) unanswered(ctx context.Context, err error) {
 		c.cfg.Log.Warn("stand for coordinator", "err", err)
 		c.silent = true
 	}
-	timer := c.cfg.Clock.NewTimer(retryEvery)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-	case <-ctx.Done():
-	}
+	_ = backoff.Sleep(ctx, c.cfg.Clock, retryEvery) // the callers look at ctx
 }
 
 // mine tells whether the key is left from an earlier life of this id, or from an earlier term of this process: only one term of a process

@@ -1,6 +1,10 @@
 package reconcile
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seedqueue/sq/libs/telemetry"
+)
 
 // Metrics of a Loop.
 type Metrics struct {
@@ -26,10 +30,5 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 			Name: "sq_coordinator_pauses_total", Help: "Pauses of this process of more than a second, after which everything was read anew.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.nominations, m.lost, m.collected, m.rereads} {
-		if err := registry.Register(c); err != nil {
-			return nil, err //nolint:wrapcheck // names the metric.
-		}
-	}
-	return m, nil
+	return m, telemetry.Register(registry, m.nominations, m.lost, m.collected, m.rereads) //nolint:wrapcheck // says what was attempted.
 }

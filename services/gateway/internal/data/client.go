@@ -77,11 +77,18 @@ func (c *client) spawn(ctx context.Context, req *frame.Request, name string, ser
 	})
 }
 
-// topicOf reads a topic's identity.
-func topicOf(get func() (batchcapnp.Uuid, error)) (partition.UUID, error) {
-	uuid, err := get()
+// partitionOf reads the partition that a request is about; err is what reading the request itself gave.
+func partitionOf(in interface {
+	Topic() (batchcapnp.Uuid, error)
+	Partition() uint32
+}, err error,
+) (partition.ID, error) {
 	if err != nil {
-		return partition.UUID{}, unreadable(err)
+		return partition.ID{}, unreadable(err)
 	}
-	return partition.UUIDOf(uuid.Hi(), uuid.Lo()), nil
+	topic, err := in.Topic()
+	if err != nil {
+		return partition.ID{}, unreadable(err)
+	}
+	return partition.ID{Topic: partition.UUIDOf(topic.Hi(), topic.Lo()), Index: partition.Index(in.Partition())}, nil
 }

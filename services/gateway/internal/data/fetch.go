@@ -14,11 +14,7 @@ import (
 // fetch hands batches through, from the broker or a tierer.
 func (c *client) fetch(ctx context.Context, k *call) {
 	in, err := k.req.Message.Fetch()
-	if err != nil {
-		k.fail(unreadable(err))
-		return
-	}
-	topic, err := topicOf(in.Topic)
+	id, err := partitionOf(in, err)
 	if err != nil {
 		k.fail(err)
 		return
@@ -31,7 +27,7 @@ func (c *client) fetch(ctx context.Context, k *call) {
 		defer context.AfterFunc(c.server.life, cancel)() //nolint:contextcheck // Drain ends polls of all clients.
 	}
 	reply, _, err := c.caller.Fetch(ctx, upstream.Fetch{
-		Partition: partition.ID{Topic: topic, Index: partition.Index(in.Partition())},
+		Partition: id,
 		Offset:    partition.Offset(in.Offset()),
 		Epoch:     partition.Epoch(in.Epoch()),
 		MaxBytes:  min(in.MaxBytes(), limits.FetchBytes),
@@ -61,11 +57,7 @@ func (c *client) fetch(ctx context.Context, k *call) {
 
 func (c *client) listOffsets(ctx context.Context, k *call) {
 	in, err := k.req.Message.ListOffsets()
-	if err != nil {
-		k.fail(unreadable(err))
-		return
-	}
-	topic, err := topicOf(in.Topic)
+	id, err := partitionOf(in, err)
 	if err != nil {
 		k.fail(err)
 		return
@@ -82,7 +74,7 @@ func (c *client) listOffsets(ctx context.Context, k *call) {
 		k.fail(fault.Errorf(fault.UnsupportedVersion, "list offsets: this release does not know position %d", in.Which()))
 		return
 	}
-	found, err := c.caller.ListOffsets(ctx, partition.ID{Topic: topic, Index: partition.Index(in.Partition())}, partition.Epoch(in.Epoch()), at)
+	found, err := c.caller.ListOffsets(ctx, id, partition.Epoch(in.Epoch()), at)
 	if err != nil {
 		k.fail(err)
 		return

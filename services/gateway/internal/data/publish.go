@@ -45,10 +45,7 @@ func (c *client) publish(ctx context.Context, req *frame.Request) {
 // readPublish checks all that can be told from the header.
 func (c *client) readPublish(req *frame.Request) (upstream.Publish, error) {
 	in, err := req.Message.Publish()
-	if err != nil {
-		return upstream.Publish{}, unreadable(err)
-	}
-	topicID, err := topicOf(in.Topic)
+	id, err := partitionOf(in, err)
 	if err != nil {
 		return upstream.Publish{}, err
 	}
@@ -63,7 +60,7 @@ func (c *client) readPublish(req *frame.Request) (upstream.Publish, error) {
 		return upstream.Publish{}, fault.Errorf(fault.Invalid, "publish: the batch has %d bytes, the body %d; a body is exactly one batch", h.Size, len(req.Body))
 	}
 	// A topic that is not known yet has its chance in upstream, which waits a moment for it.
-	if topic, err := c.server.cfg.Router.Table().TopicByID(topicID); err == nil {
+	if topic, err := c.server.cfg.Router.Table().TopicByID(id.Topic); err == nil {
 		if in.Partition() >= topic.Partitions {
 			return upstream.Publish{}, fault.Errorf(fault.Invalid, "publish: topic %s has partitions 0 to %d, not %d",
 				topic.FullName(), topic.Partitions-1, in.Partition())
@@ -73,8 +70,7 @@ func (c *client) readPublish(req *frame.Request) (upstream.Publish, error) {
 		}
 	}
 	return upstream.Publish{
-		Partition: partition.ID{Topic: topicID, Index: partition.Index(in.Partition())},
-		Epoch:     partition.Epoch(in.Epoch()), AckNone: in.AckNone(),
+		Partition: id, Epoch: partition.Epoch(in.Epoch()), AckNone: in.AckNone(),
 	}, nil
 }
 

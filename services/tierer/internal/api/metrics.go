@@ -1,10 +1,11 @@
 package api
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seedqueue/sq/libs/telemetry"
 )
 
 // overloadedRetry is the hint of an Overloaded answer.
@@ -26,10 +27,5 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 			Name: "sq_tierer_coldread_bytes_total", Help: "Bytes of batches that cold reads were answered with.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.bytes} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register cold read metric: %w", err)
-		}
-	}
-	return m, nil
+	return m, telemetry.Register(registry, m.requests, m.bytes) //nolint:wrapcheck // says what was attempted.
 }

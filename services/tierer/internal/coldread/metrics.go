@@ -1,10 +1,9 @@
 package coldread
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/seedqueue/sq/libs/telemetry"
 	"github.com/seedqueue/sq/services/tierer/internal/blockcache"
 )
 
@@ -34,12 +33,7 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 			Name: "sq_tierer_coldread_corrupt_total", Help: "Objects that were found damaged twice, or not to be what the tier table or their index says.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.gets, m.getBytes, m.rereads, m.corrupt} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register cold read metric: %w", err)
-		}
-	}
-	return m, nil
+	return m, telemetry.Register(registry, m.gets, m.getBytes, m.rereads, m.corrupt) //nolint:wrapcheck // says what was attempted.
 }
 
 // watch registers what the block cache counts. Of a registry only the first reader's is shown.

@@ -1,9 +1,9 @@
 package export
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seedqueue/sq/libs/telemetry"
 )
 
 // Metrics of an Exporter.
@@ -29,12 +29,7 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.01, 3, 9),
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.manifests, m.failures, m.seconds} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register export metric: %w", err)
-		}
-	}
-	return m, nil
+	return m, telemetry.Register(registry, m.manifests, m.failures, m.seconds) //nolint:wrapcheck // says what was attempted.
 }
 
 // watch registers the lag. Of a registry only the first exporter's is shown.

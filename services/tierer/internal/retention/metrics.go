@@ -1,9 +1,9 @@
 package retention
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seedqueue/sq/libs/telemetry"
 )
 
 // Metrics of what was deleted.
@@ -22,10 +22,5 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 			Name: "sq_tierer_pruned_manifests_total", Help: "Manifests that were deleted from the bucket because newer ones have all their tables.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.segments, m.manifests} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register retention metric: %w", err)
-		}
-	}
-	return m, nil
+	return m, telemetry.Register(registry, m.segments, m.manifests) //nolint:wrapcheck // says what was attempted.
 }

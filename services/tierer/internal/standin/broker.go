@@ -161,12 +161,20 @@ func (b *Broker) handle(ctx context.Context, request *frame.Request) {
 	})
 }
 
-// find gives a log; the caller holds the lock.
-func (b *Broker) find(topic batchcapnp.Uuid, err error, index uint32) (*Log, error) {
+// find gives the log that a request is about; the caller holds the lock.
+func (b *Broker) find(in interface {
+	Topic() (batchcapnp.Uuid, error)
+	Partition() uint32
+}, err error,
+) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := b.mu.logs[partition.ID{Topic: partition.UUIDOf(topic.Hi(), topic.Lo()), Index: partition.Index(index)}]
+	topic, err := in.Topic()
+	if err != nil {
+		return nil, err
+	}
+	log := b.mu.logs[partition.ID{Topic: partition.UUIDOf(topic.Hi(), topic.Lo()), Index: partition.Index(in.Partition())}]
 	if log == nil {
 		return nil, fault.Errorf(fault.NotLeader, "not the leader")
 	}
@@ -268,13 +276,9 @@ func fillWork(out tiercapnp.HarvestReply_Harvest, log *Log, most int) error {
 
 func (b *Broker) readSealed(request *frame.Request) error {
 	in, err := request.Message.ReadSealed()
-	if err != nil {
-		return err
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	topic, err := in.Topic()
-	log, err := b.find(topic, err, in.Partition())
+	log, err := b.find(in, err)
 	if err != nil {
 		return err
 	}
@@ -306,13 +310,9 @@ func (b *Broker) readSealed(request *frame.Request) error {
 
 func (b *Broker) tierTable(request *frame.Request) error {
 	in, err := request.Message.TierTable()
-	if err != nil {
-		return err
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	topic, err := in.Topic()
-	log, err := b.find(topic, err, in.Partition())
+	log, err := b.find(in, err)
 	if err != nil {
 		return err
 	}

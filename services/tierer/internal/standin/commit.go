@@ -12,13 +12,9 @@ import (
 
 func (b *Broker) commitTier(request *frame.Request) error {
 	in, err := request.Message.CommitTier()
-	if err != nil {
-		return err
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	topic, err := in.Topic()
-	log, err := b.find(topic, err, in.Partition())
+	log, err := b.find(in, err)
 	if err != nil {
 		return err
 	}
@@ -67,13 +63,9 @@ func (b *Broker) commitTier(request *frame.Request) error {
 
 func (b *Broker) exported(request *frame.Request) error {
 	in, err := request.Message.Exported()
-	if err != nil {
-		return err
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	topic, err := in.Topic()
-	log, err := b.find(topic, err, in.Partition())
+	log, err := b.find(in, err)
 	switch {
 	case err != nil:
 		return err
@@ -94,13 +86,9 @@ func (b *Broker) exported(request *frame.Request) error {
 
 func (b *Broker) collected(request *frame.Request) error {
 	in, err := request.Message.Collected()
-	if err != nil {
-		return err
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	topic, err := in.Topic()
-	log, err := b.find(topic, err, in.Partition())
+	log, err := b.find(in, err)
 	if err != nil {
 		return err
 	}

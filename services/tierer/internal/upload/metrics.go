@@ -1,9 +1,9 @@
 package upload
 
 import (
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seedqueue/sq/libs/telemetry"
 )
 
 // Metrics of an Uploader.
@@ -35,10 +35,5 @@ func NewMetrics(registry *prometheus.Registry) (*Metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.01, 3, 9),
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.uploads, m.bytes, m.committed, m.failures, m.seconds} {
-		if err := registry.Register(c); err != nil {
-			return nil, fmt.Errorf("register upload metric: %w", err)
-		}
-	}
-	return m, nil
+	return m, telemetry.Register(registry, m.uploads, m.bytes, m.committed, m.failures, m.seconds) //nolint:wrapcheck // says what was attempted.
 }

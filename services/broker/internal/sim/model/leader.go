@@ -266,7 +266,7 @@ func (w *World) progress(b *broker) {
 	if b.phase == syncing && w.quorumAt(b, b.start) {
 		w.activate(b)
 	}
-	if b.phase != leading && !(b.phase == syncing && w.mut == "ack-before-activation") {
+	if b.phase != leading && (b.phase != syncing || w.mut != "ack-before-activation") {
 		return
 	}
 	for o := b.hw + 1; o <= len(b.d.log) && w.quorumAt(b, o); o++ {

@@ -17,9 +17,6 @@ func replay(journal []record, mut string) state {
 			s.promise = max(s.promise, j.ep)
 		case recMark:
 			s.mark = max(s.mark, j.at)
-			if mut == "mark-goes-back" {
-				s.mark = j.at
-			}
 		case recHW:
 			s.hw = max(s.hw, j.at)
 		case recVoid:
