@@ -14,21 +14,21 @@ import (
 
 const ringFile = "journal/redo.ring"
 
-// journaled makes a world with five groups in its ring that no file holds durably, and says where the last one begins.
-func journaled(t *testing.T) (w *world, inner *memfs.FS, used, last int) {
+// journaled makes a world with groups in its ring that no file holds durably, one a round but the first, and says where the last one begins.
+func journaled(t *testing.T, rounds, size int) (w *world, inner *memfs.FS, used, last int) {
 	t.Helper()
 	inner = memfs.New()
 	w = newWorld(t, Always, 3)
 	if err := w.open(inner); err != nil {
 		t.Fatal(err)
 	}
-	for round := range 6 {
+	for round := range rounds {
 		var group []*list
 		for i, l := range w.logs {
 			if round > 0 && i == round%3 {
 				continue // each group has two of the three
 			}
-			if err := l.append(300+round, false); err != nil {
+			if err := l.append(size+round, false); err != nil {
 				t.Fatal(err)
 			}
 			group = append(group, l)
@@ -79,7 +79,7 @@ func damage(t *testing.T, fsys vfs.FS, at int, change func(p []byte), n int) {
 // Damage to one place of the ring loses nothing that the files hold. What they do not hold is lost only where it is hit and told as corrupt,
 // unless it is of the last group, which cannot be told from a torn write; a damaged header loses nothing.
 func TestDamageOfTheRing(t *testing.T) {
-	w, inner, used, last := journaled(t)
+	w, inner, used, last := journaled(t, 6, 300)
 	stride := 61
 	if sample().workloads > 2 {
 		stride = 1
@@ -154,7 +154,7 @@ func (l *list) has(msg []byte) bool {
 
 // Where a header and its copy are both damaged, nobody knows what was in the group: the disk is refused, and its files are left alone.
 func TestDamageOfTwoHeadersIsRefused(t *testing.T) {
-	w, inner, _, _ := journaled(t)
+	w, inner, _, _ := journaled(t, 6, 300)
 	lost := inner.CrashNone()
 	damage(t, lost, 4096, func(p []byte) { clear(p) }, 2*4096)
 	if err := w.snapshot().open(lost); !fault.Is(err, fault.Corrupt) {
@@ -168,5 +168,30 @@ func TestRedoOfTheFutureIsRefused(t *testing.T) {
 	c := wal.Copy{Redo: segment.Redo{Generation: 2, Offset: 1, End: 2, Length: 8}}
 	if _, err := wal.Replay(fsys, "log", segment.Mark{Generation: 1}, []wal.Copy{c}); !fault.Is(err, fault.Corrupt) {
 		t.Fatalf("replay: %v", err)
+	}
+}
+
+// A copy that the ring has lost, of bytes whose sync failed: the page cache shows them, no platter has them. They are written again.
+func TestLostRedoIsWrittenFromTheFile(t *testing.T) {
+	w, inner, _, _ := journaled(t, 3, 7000) // so that no other copy is of the same pages
+	for _, l := range w.logs {
+		f, err := inner.Open(dirOf(l.id)+"/"+segment.Name(0, segment.LogPart), vfs.Write)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lossy, ok := f.(*memfs.File); ok {
+			lossy.FailSync()
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage(t, inner, 400, func(p []byte) { p[0] ^= 1 }, 1) // bytes of the first group
+	s := w.snapshot()
+	if err := s.open(inner); err != nil {
+		t.Fatalf("restart: %v", err)
+	}
+	if err := s.check(inner.CrashNone()); err != nil {
+		t.Fatalf("restart, then a power cut: %v", err)
 	}
 }
