@@ -166,11 +166,11 @@ func (r *rounds) kill() string {
 	how := r.rng.IntN(100)
 	switch {
 	case how < 30 && r.volume != nil:
-		c.Expect(failedDisk.String())
+		// First the process: while a file system is shut down, ext4 and xfs may still call a sync done. In a real power cut nobody hears that.
+		c.Kill("broker")
 		if err := r.volume.cut(); err != nil {
 			t.Fatal(err)
 		}
-		c.Kill("broker")
 		if err := r.volume.remount(); err != nil {
 			t.Fatal(err)
 		}

@@ -222,7 +222,7 @@ func ended(ctx context.Context, op string, last *Error) error {
 	if reason == nil {
 		reason = last
 	}
-	return &Error{Kind: KindOf(cause), Op: op, Err: fmt.Errorf("%w; last attempt: %s: %w", cause, last.Kind, reason)}
+	return &Error{Kind: KindOf(cause), Op: op, Err: fmt.Errorf("%w; last attempt: %s: %w", cause, last.Kind, reason), last: last.Kind, tried: true}
 }
 
 // pause waits before attempt+1; false if ctx ended first.
