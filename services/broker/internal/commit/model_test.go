@@ -137,38 +137,52 @@ func (w *world) workload(fsys *faultfs.FS, seed uint64, steps int) error {
 	return nil
 }
 
-// The disk fails once, at every operation in turn. The process restarts on the same machine, whose page cache shows what is on no platter,
-// and then the power fails.
+// The disk fails once, at every operation in turn. Then the power fails at once; or the process restarts on the same machine, whose page cache
+// shows what is on no platter, and the power fails after that.
 func TestErrorAtEveryOperation(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-		for first := 1; ; first++ {
-			inner := memfs.New()
-			w := newWorld(t, Always, 3)
-			if err := w.open(inner); err != nil {
-				t.Fatal(err)
-			}
-			w = w.snapshot()
-			faulty := newFaulty(inner)
-			rule := faulty.Add(faultfs.Rule{Ops: ^(faultfs.Lock | faultfs.Usage) & faultfs.Any, First: first, Count: 1, Err: errno, Short: 700})
-			err := w.workload(faulty, 3, 60)
-			if rule.Hits() == 0 {
-				t.Logf("%v: %d operations", errno, first-1)
-				break
-			}
-			rule.Remove()
-			if err == nil {
-				continue // it did not matter
-			}
-			s := w.snapshot()
-			if err := s.open(inner); err != nil {
-				t.Fatalf("%v at operation %d (%v), then a restart: %v", errno, first, err, err)
-			}
-			for i, l := range s.logs {
-				w.logs[i].acked = l.acked // a cut that failed may be undone, but nothing that was shown is lost
-			}
-			if err := w.check(inner.CrashNone()); err != nil {
-				t.Fatalf("%v at operation %d, then a restart, then a power cut: %v", errno, first, err)
-			}
+		for _, mode := range []Mode{Auto, Always} {
+			t.Run(fmt.Sprintf("%s %s", errno, mode), func(t *testing.T) {
+				for first := 1; errorAt(t, errno, mode, first); first++ {
+					continue
+				}
+			})
 		}
 	}
+}
+
+// errorAt has one operation fail; false if there are fewer.
+func errorAt(t *testing.T, errno syscall.Errno, mode Mode, first int) bool {
+	t.Helper()
+	inner := memfs.New()
+	w := newWorld(t, mode, 3)
+	if err := w.open(inner); err != nil {
+		t.Fatal(err)
+	}
+	w = w.snapshot()
+	faulty := newFaulty(inner)
+	rule := faulty.Add(faultfs.Rule{Ops: ^(faultfs.Lock | faultfs.Usage) & faultfs.Any, First: first, Count: 1, Err: errno, Short: 700})
+	err := w.workload(faulty, 3, 40)
+	if rule.Hits() == 0 {
+		t.Logf("%d operations", first-1)
+		return false
+	}
+	rule.Remove()
+	if err == nil {
+		return true // it did not matter
+	}
+	if lost := w.check(inner.CrashNone()); lost != nil {
+		t.Fatalf("%v at operation %d (%v), then a power cut: %v", errno, first, err, lost)
+	}
+	s := w.snapshot()
+	if err := s.open(inner); err != nil {
+		t.Fatalf("%v at operation %d, then a restart: %v", errno, first, err)
+	}
+	for i, l := range s.logs {
+		w.logs[i].acked = l.acked // a cut that failed may be undone, but nothing that was shown is lost
+	}
+	if err := w.check(inner.CrashNone()); err != nil {
+		t.Fatalf("%v at operation %d, then a restart, then a power cut: %v", errno, first, err)
+	}
+	return true
 }

@@ -13,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seedqueue/sq/libs/clock"
-	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/segment/segmenttest"
@@ -396,8 +395,3 @@ func isChange(c faultfs.Call) bool {
 }
 
 func newFaulty(inner *memfs.FS) *faultfs.FS { return faultfs.New(inner, clock.Real()) }
-
-// expected tells whether an error is one that a failing disk may give.
-func expected(err error) bool {
-	return fault.Is(err, fault.DiskPoisoned) || fault.Is(err, fault.DiskFull)
-}
