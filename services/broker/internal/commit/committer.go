@@ -320,8 +320,8 @@ func (c *Committer) Close() error {
 	for _, r := range pending {
 		r.done(fault.Errorf(fault.Unavailable, "sync log: the committer is closed"))
 	}
-	if c.mu.ring == nil || len(c.mu.dirty) > 0 || c.cfg.Journal.Err() != nil {
-		return nil
+	if c.mu.ring != nil && len(c.mu.dirty) == 0 && c.cfg.Journal.Err() == nil {
+		return c.mu.ring.Rest()
 	}
-	return c.mu.ring.Rest()
+	return nil
 }

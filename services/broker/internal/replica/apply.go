@@ -158,8 +158,7 @@ func (r *Replica) notLeader() error {
 	return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(r.core.Report().Promised)}
 }
 
-// Evidence is what the journal should remember of a log: how far its files are durable here, and a floor of the high watermark. state changes
-// when there is something new to remember.
+// Evidence is what the journal should remember of a log: how far its files are durable, and a floor of the high watermark. state changes with it.
 func (r *Replica) Evidence() (records []journal.Record, state [2]partition.Offset) {
 	v := r.view.Load()
 	mark, hw := r.wal.Mark(), min(v.hw, r.wal.Persisted())

@@ -47,8 +47,6 @@ func (p *pipeline) add(o op) { p.ops = append(p.ops, o) }
 // idle tells whether a group handed over now would be written at once.
 func (p *pipeline) idle() bool { return !p.busy && len(p.ops) == 0 }
 
-func (p *pipeline) wait() { p.inFlight.Wait() }
-
 // dispatch gives what waits to a worker, if none is at work for this log.
 func (r *Replica) dispatch() {
 	p := &r.io
@@ -71,7 +69,7 @@ type outcome struct {
 	err                error
 }
 
-// perform does a job from an op on, on a worker. A sync is the committer's: a worker goes on behind it.
+// perform does a job from an op on, on a worker.
 func (r *Replica) perform(job []op, from int, out *outcome) {
 	for i := from; i < len(job); i++ {
 		o := &job[i]
@@ -88,22 +86,19 @@ func (r *Replica) perform(job []op, from int, out *outcome) {
 	r.report(job, out)
 }
 
-// commitLog has the log made durable, and the rest of the job done behind that.
+// commitLog has the log made durable, which no worker waits for, and the rest of the job done behind that.
 func (r *Replica) commitLog(job []op, i int, out *outcome) {
 	before := r.deps.Clock.Now()
 	r.seat.Sync(func(err error) {
-		o := &job[i]
-		if err != nil {
-			out.err = err
-		} else {
+		if out.err = err; err == nil {
 			r.deps.Metrics.syncSeconds.Observe(r.deps.Clock.Now().Sub(before).Seconds())
-			out.persisted = append(out.persisted, quorum.Persisted{Generation: o.generation, End: o.end})
+			out.persisted = append(out.persisted, quorum.Persisted{Generation: job[i].generation, End: job[i].end})
 		}
-		if i == len(job)-1 {
-			r.report(job, out)
+		if i < len(job)-1 {
+			r.deps.Workers.Do(func() { r.perform(job, i+1, out) })
 			return
 		}
-		r.deps.Workers.Do(func() { r.perform(job, i+1, out) })
+		r.report(job, out)
 	})
 }
 

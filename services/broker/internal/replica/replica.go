@@ -273,13 +273,12 @@ func (r *Replica) stop() {
 	r.view.Store(&next)
 	close(old.changed)
 	r.running.Wait()
-	r.io.wait()
-	broken := r.wal.Err() != nil // then Close does not sync
+	r.io.inFlight.Wait()
 	err := r.wal.Close()
 	if err != nil && r.failure == nil {
 		r.log.Warn("cannot close log", "err", err)
 	}
-	r.seat.Leave(err == nil && !broken)
+	r.seat.Leave(err == nil)
 }
 
 var errStopped = fault.Errorf(fault.Unavailable, "the replica is closed")
