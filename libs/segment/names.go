@@ -20,11 +20,10 @@ const (
 
 // The suffixes of the parts, and of a file that is not finished.
 const (
-	logSuffix      = ".log"
-	indexSuffix    = ".idx"
-	snapshotSuffix = ".snap"
-	// compactedSuffix is not TempSuffix: once its Compact is committed, this file may be the only one with these bytes.
-	compactedSuffix = ".compacted"
+	logSuffix       = ".log"
+	indexSuffix     = ".idx"
+	snapshotSuffix  = ".snap"
+	compactedSuffix = ".compacted" // no TempSuffix: it may be the only file with these bytes
 	// TempSuffix ends the name of a file that a crash may leave half written; it is removed on sight.
 	TempSuffix = ".tmp"
 )

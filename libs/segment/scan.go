@@ -104,11 +104,10 @@ func (e *bodyError) Unwrap() []error { return []error{ErrFrame, e.err} }
 // advance goes behind the batch whose header was accepted.
 func (s *Scanner) advance() {
 	s.at = Place{Offset: partition.Offset(s.header.NextOffset()), Position: s.position + int64(s.header.Size)}
-	if s.header.Flags&batch.FlagRewritten != 0 {
-		s.at.Unchained = true // what follows carries the chain of the batch that was here before compaction
-		return
+	// What follows a rewritten batch has the chain of the one that was here before compaction.
+	if s.at.Unchained = s.header.Flags&batch.FlagRewritten != 0; !s.at.Unchained {
+		s.at.Chain = batch.NextChain(s.msg)
 	}
-	s.at.Chain = batch.NextChain(s.msg)
 }
 
 // fits tells whether a header is the one that belongs at the current place.

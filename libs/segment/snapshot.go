@@ -55,11 +55,10 @@ func (s *Snapshot) AppendTo(dst []byte) ([]byte, error) {
 // Write puts the snapshot into its file, durably.
 func (s *Snapshot) Write(fsys vfs.FS, dir string) error {
 	p, err := s.AppendTo(nil)
-	if err != nil {
-		return err
+	if err == nil {
+		err = diskError(fmt.Sprintf("write snapshot of segment %d", s.Base), writeFile(fsys, dir+"/"+Name(s.Base, SnapshotPart), p, true))
 	}
-	err = writeFile(fsys, dir+"/"+Name(s.Base, SnapshotPart), p, true)
-	return diskError(fmt.Sprintf("write snapshot of segment %d", s.Base), err)
+	return err
 }
 
 // ParseSnapshot decodes a whole snapshot. Its State aliases p.

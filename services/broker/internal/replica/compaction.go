@@ -5,7 +5,6 @@ import (
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
-	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
@@ -14,11 +13,7 @@ import (
 func (r *Replica) newCompaction() *compaction.Compaction {
 	return compaction.New(compaction.Host{
 		Log: r.wal, Table: r.fold.Tier, Turn: r.deps.Compact, Metrics: r.deps.Metrics.compaction, Logger: r.log,
-		Marked: func() partition.Offset { return r.tier.marked },
-		Bulk: func(job func()) {
-			r.io.inFlight.Add(1)
-			r.deps.Workers.DoBulk(func() { defer r.io.inFlight.Done(); job() })
-		},
+		Marked: func() partition.Offset { return r.tier.marked }, Bulk: r.bulk,
 		Run: func(pass func(context.Context)) { r.background(pass) }, Post: r.mail.post, Later: r.later, Fail: r.fail,
 		Install: func(x *segment.Index, sum [32]byte, done func(error)) {
 			r.io.add(op{kind: opCompact, index: x, sum: sum, done: done})
@@ -31,9 +26,8 @@ func (r *Replica) newCompaction() *compaction.Compaction {
 	})
 }
 
-// compactIfDue begins a compaction. With requests on their way it waits: one of them may be a Compact of an earlier pass.
-func (r *Replica) compactIfDue(topic *topology.Topic) {
-	if topic.Cleanup == topology.CleanupCompact && r.core.Leads() && r.admin.idle() {
-		r.compaction.Start(durationOf(topic.TombstoneAge), r.time.Elapsed, r.time.Expiry)
-	}
+// bulk has a job done by a bulk worker.
+func (r *Replica) bulk(job func()) {
+	r.io.inFlight.Add(1)
+	r.deps.Workers.DoBulk(func() { defer r.io.inFlight.Done(); job() })
 }

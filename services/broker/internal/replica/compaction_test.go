@@ -192,7 +192,7 @@ func TestCompactionIsFinishedByTheNextLife(t *testing.T) {
 		g.seal()
 		seal := g.rewrite(0)
 		if committed {
-			g.commit(seal)
+			g.commitCompact(seal)
 			g.r.mail.post(g.r.compaction.Settle)
 			for survivor.Load() == nil {
 				g.tick(0)
@@ -231,8 +231,8 @@ func TestCompactionIsFinishedByTheNextLife(t *testing.T) {
 	}
 }
 
-// commit has a Compact in the log.
-func (g *rig) commit(seal sealed.Seal) {
+// commitCompact has a Compact in the log.
+func (g *rig) commitCompact(seal sealed.Seal) {
 	g.t.Helper()
 	_, err := ask(context.Background(), g.r, true, func(answer func(struct{}, error)) {
 		g.r.request(request{

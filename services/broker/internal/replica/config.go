@@ -12,6 +12,7 @@ import (
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
@@ -89,12 +90,12 @@ type Deps struct {
 	Files     *segment.Files // open files, shared by the logs of a disk
 	Journal   *journal.Journal
 	Workers   *workers.Pool
+	Commit    *commit.Committer // makes what is appended durable, together with other logs of the disk
 	Activator Activator
 	Clock     clock.Clock
 	Metrics   *Metrics
 	Log       *slog.Logger
-	// Compact is the disk's turn to compact. nil = nothing is compacted.
-	Compact *compact.Turn
+	Compact   *compact.Turn // the disk's; nil = nothing is compacted
 	// Full tells whether the disk is too full to take records. nil = never.
 	Full func() bool
 	// Failed is called at most once, from the replica's goroutine, when the replica has stopped because of its disk or its log.

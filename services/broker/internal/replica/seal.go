@@ -55,9 +55,7 @@ func (r *Replica) digest() {
 		if !ok {
 			return
 		}
-		r.io.inFlight.Add(1)
-		r.deps.Workers.DoBulk(func() {
-			defer r.io.inFlight.Done()
+		r.bulk(func() {
 			size, sum, err := r.wal.Digest(base)
 			r.mail.post(func() {
 				if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/services/broker/internal/producer"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
@@ -72,23 +73,16 @@ func (r *Replica) trimTo(to partition.Offset, done func(error)) {
 // localStart is the first offset that can be read here.
 func (r *Replica) localStart() partition.Offset { return max(r.wal.Start(), r.fold.Tier.LogStart()) }
 
-// drop removes whole sealed segments below to. done may be nil.
+// drop removes whole sealed segments below to.
 func (r *Replica) drop(to partition.Offset, done func(error)) {
-	to = min(to, r.tier.marked)
-	if to <= r.wal.Start() {
-		if done != nil {
-			done(nil)
-		}
+	if to = min(to, r.tier.marked); to <= r.wal.Start() {
+		done(nil)
 		return
 	}
 	r.io.add(op{kind: opDrop, end: to, done: func(err error) {
 		r.core.TrimStart(r.wal.Start())
 		r.show()
-		if done != nil {
-			done(err)
-		} else if err != nil {
-			r.log.Warn("cannot drop local segments", "err", err, "offset", to)
-		}
+		done(err)
 	}})
 }
 
@@ -105,7 +99,9 @@ func (r *Replica) keepHouse() {
 	topic := r.topic.Load()
 	pieces, open := r.pieces()
 	r.dropLocal(pieces, open)
-	r.compactIfDue(topic)
+	if topic.Cleanup == topology.CleanupCompact && r.admin.idle() { // else a Compact of an earlier pass may be on its way
+		r.compaction.Start(durationOf(topic.TombstoneAge), r.time.Elapsed, r.time.Expiry)
+	}
 	if r.kept.logged || !r.admin.idle() {
 		return
 	}

@@ -115,7 +115,7 @@ func (l *Log) checkFile(s *segment.Summary, name string, size int64, sum [32]byt
 }
 
 // InstallCompacted puts the file that CheckCompacted has read in the place of its segment, durably, with the index it gave. Who reads the old one
-// goes on with it. Doing it twice changes nothing; what a crash, or a full disk, leaves is the old segment, the new one, or the new one whose
+// goes on with it. Doing it twice, or for a segment that was dropped, changes nothing; what a crash, or a full disk, leaves is the old segment, the new one, or the new one whose
 // digest is not known here, which doing it again finishes.
 func (l *Log) InstallCompacted(x *segment.Index, sum [32]byte) error {
 	l.mutate.Lock()
@@ -123,7 +123,9 @@ func (l *Log) InstallCompacted(x *segment.Index, sum [32]byte) error {
 	if err := l.usable("compact"); err != nil {
 		return err
 	}
-	if _, err := l.sealedSource(x.Base, "compact"); err != nil {
+	if _, err := l.sealedSource(x.Base, "compact"); fault.Is(err, fault.NotFound) {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(l.sealed, func(s *segment.Sealed) bool { return s.Summary().Base == x.Base })
