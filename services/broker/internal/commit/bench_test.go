@@ -2,7 +2,6 @@ package commit
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +13,7 @@ import (
 )
 
 // BenchmarkCommit appends to many partitions of a real disk, one append in flight each, and tells acks a second and syncs per ack.
-// SQ_BENCH_DIR says where; without it the temporary directory is used.
+// TMPDIR says where.
 //
 //	go test -run '^$' -bench Commit -benchtime 20000x ./internal/commit
 func BenchmarkCommit(b *testing.B) {
@@ -30,12 +29,7 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func benchmark(b *testing.B, partitions, size int, mode Mode) {
-	dir, err := os.MkdirTemp(os.Getenv("SQ_BENCH_DIR"), "commit")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	disk, err := osfs.New(dir)
+	disk, err := osfs.New(b.TempDir())
 	if err != nil {
 		b.Fatal(err)
 	}
