@@ -7,6 +7,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
@@ -20,6 +21,7 @@ type Config struct {
 	AdvertiseHTTP  string       `koanf:"advertise-http" usage:"address that others reach the HTTP port by; empty = the listen address"`
 	SyncPolicy     string       `koanf:"sync-policy" usage:"when records are synced to disk: every-batch (before the ack), an interval such as 100ms, or none"`
 	BodyMemory     config.Bytes `koanf:"body-memory" usage:"memory for batches that wait to be appended, 16MiB and up"`
+	DiskRefuse     config.Bytes `koanf:"disk-refuse" usage:"free room on the data disk below which records are refused, and below half of it all appends, 1MiB and up; 0 = the smaller of a tenth and 10GiB, and of a twentieth and 2GiB"`
 	node.Config    `usage-lease-ttl:"how long after its last renewal the broker counts as gone, 2s to 60s"`
 }
 
@@ -47,6 +49,9 @@ func (c Config) Validate() error {
 	}
 	if c.BodyMemory < bodyMemoryMin {
 		return fault.Errorf(fault.Invalid, "body-memory: %v is below %v", c.BodyMemory, config.Bytes(bodyMemoryMin))
+	}
+	if c.DiskRefuse != 0 && c.DiskRefuse < disk.RefuseMin {
+		return fault.Errorf(fault.Invalid, "disk-refuse: %v is below %v, and not 0", c.DiskRefuse, config.Bytes(disk.RefuseMin))
 	}
 	return nil
 }

@@ -178,6 +178,9 @@ func (r *Replica) unwritten(ev quorum.Unwritten, why error) {
 		kept = append(kept, o)
 	}
 	r.io.ops = kept
+	if r.deps.NoRoom != nil {
+		r.deps.NoRoom()
+	}
 	r.log.Warn("cannot append, the batches are refused", "offset", ev.From, "err", why)
 	r.waiting.cut(r, ev.From, fault.Wrap("publish", why))
 	r.admin.cut(ev.From, fault.Wrap("append control batch", why))

@@ -128,6 +128,16 @@ func (r *Replica) Close() {
 	<-r.done
 }
 
+// Fail stops the replica because its disk has failed elsewhere: nothing is written or synced any more, and whoever waits gets OutcomeUnknown.
+func (r *Replica) Fail(cause error) {
+	r.mail.post(func() {
+		if r.failure == nil {
+			r.failure = cause
+			r.wal.Poison(cause)
+		}
+	})
+}
+
 // run is the replica's goroutine.
 func (r *Replica) run() {
 	defer close(r.done)

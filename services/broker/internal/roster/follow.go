@@ -138,7 +138,7 @@ func (r *Roster) openOne(ctx context.Context, h *held, t topology.Topic) (*repli
 		Dir: dirOf(h.replica) + "/" + logName, Sync: r.cfg.Sync, Topic: t, Limits: r.cfg.Limits,
 	}, replica.Deps{
 		FS: r.deps.FS, Files: r.files, Journal: r.deps.Journal, Workers: r.workers, Activator: r, Clock: r.deps.Clock, Metrics: r.metrics,
-		Log: r.deps.Log, Full: r.full.Load, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged,
+		Log: r.deps.Log, Refusal: r.deps.Disk.Refusal, NoRoom: r.deps.Disk.NoRoom, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged,
 	}, kept)
 	if err != nil {
 		return nil, fault.Wrap("open replica", err)

@@ -217,6 +217,11 @@ func (l *Log) poisonBy(err error) error {
 	return l.Err()
 }
 
+// Poison makes the log take nothing any more because its disk has failed elsewhere.
+func (l *Log) Poison(cause error) {
+	l.poison.CompareAndSwap(nil, &fault.Error{Kind: fault.DiskPoisoned, Err: cause})
+}
+
 // Err tells why the log takes nothing any more; nil if it does.
 func (l *Log) Err() error {
 	if err := l.poison.Load(); err != nil {

@@ -1,0 +1,220 @@
+package broker_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/seedqueue/sq/libs/clock"
+	"github.com/seedqueue/sq/libs/node"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/libs/topology/memstore"
+	"github.com/seedqueue/sq/libs/transport/tcpnet"
+	"github.com/seedqueue/sq/libs/vfs/osfs"
+	"github.com/seedqueue/sq/services/broker"
+)
+
+// process is what a look at this process gave.
+type process struct {
+	heap, rss  int64 // bytes; rss = resident and anonymous
+	goroutines int
+	files      int
+	cpu        time.Duration
+}
+
+func look(t *testing.T) process {
+	t.Helper()
+	runtime.GC()
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	p := process{
+		heap: int64(mem.HeapAlloc + mem.StackInuse), goroutines: runtime.NumGoroutine(),
+		cpu: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
+	}
+	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
+		p.files = len(fds)
+	}
+	if status, err := os.Open("/proc/self/status"); err == nil {
+		defer status.Close()
+		for lines := bufio.NewScanner(status); lines.Scan(); {
+			if kb, ok := strings.CutPrefix(lines.Text(), "RssAnon:"); ok {
+				n, _ := strconv.ParseInt(strings.Fields(kb)[0], 10, 64)
+				p.rss = n << 10
+			}
+		}
+	}
+	return p
+}
+
+func (p process) less(q process) process {
+	return process{p.heap - q.heap, p.rss - q.rss, p.goroutines - q.goroutines, p.files - q.files, p.cpu - q.cpu}
+}
+
+// fleet is a broker with many partitions of one topic.
+type fleet struct {
+	store *memstore.Store
+	n     int
+}
+
+func (f *fleet) id(i int) partition.ID {
+	return partition.ID{Topic: topicID, Index: partition.Index(i)}
+}
+
+func (f *fleet) nominate(t *testing.T, incarnation partition.Incarnation) {
+	t.Helper()
+	var ops []topology.Op
+	flush := func() {
+		if _, err := f.store.Txn(t.Context(), nil, ops); err != nil {
+			t.Fatal(err)
+		}
+		ops = nil
+	}
+	for i := range f.n {
+		member := partition.Member{Broker: 1, Replica: partition.UUIDOf(99, uint64(i)+1)}
+		leader := topology.Leader{Broker: 1, Incarnation: incarnation, Replica: member.Replica}
+		a := topology.First(leader, []partition.Member{member})
+		if kv, ok, _, err := f.store.Get(t.Context(), topology.PartitionKey(f.id(i))); err != nil {
+			t.Fatal(err)
+		} else if ok {
+			old, err := topology.Decode[topology.Assignment](kv.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a = old.Nominate(leader, old.Members)
+		}
+		value, err := topology.Encode(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ops = append(ops, topology.Op{Key: topology.PartitionKey(f.id(i)), Value: value}); len(ops) == 100 {
+			flush()
+		}
+	}
+	flush()
+}
+
+// start begins a life and waits until it leads all its partitions. It tells how long that took, nomination included.
+func (f *fleet) start(t *testing.T, dir string, incarnation partition.Incarnation) (b *broker.Broker, stop func(), took time.Duration) {
+	t.Helper()
+	fsys, err := osfs.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := broker.Defaults()
+	cfg.NodeID, cfg.DataDir = 1, dir
+	cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = "127.0.0.1:0", "127.0.0.1:0", ""
+	begun := time.Now()
+	b, err = broker.New(t.Context(), cfg, broker.Deps{FS: fsys, Deps: node.Deps{
+		Clock: clock.Real(), Network: tcpnet.New(), Store: f.store, Log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Metrics: prometheus.NewRegistry(), Tracers: noop.NewTracerProvider(), Rand: rand.Reader, Version: "test",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		fsys.Close()
+	}
+	w := world{store: f.store}
+	w.live(t, incarnation)
+	registered := time.Since(begun)
+	f.nominate(t, incarnation)
+	nominated := time.Since(begun)
+	for b.Ready() != nil {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("not ready: %v", b.Ready())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	took = time.Since(begun)
+	t.Logf("registered after %v, nominated after %v, ready after %v", registered, nominated, took)
+	return b, stop, took
+}
+
+func TestFootprint(t *testing.T) {
+	f := &fleet{store: memstore.New(clock.Real()), n: 300}
+	if text := os.Getenv("SQ_FOOTPRINT"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.n = n
+	}
+	defer f.store.Close()
+	dir := os.Getenv("SQ_FOOTPRINT_DIR")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	topic := topology.Topic{
+		V: 1, ID: topicID, Namespace: topology.DefaultNamespace, Name: "orders", Partitions: uint32(f.n), ReplicationFactor: 1, MapVersion: 1,
+		Durability: topology.DurabilityQuorum, SegmentBytes: 128 << 20, SegmentAge: topology.Duration(time.Hour), Created: time.Now(),
+	}
+	w := world{store: f.store}
+	w.put(t, topology.TopicKey(topicID), topic)
+	w.put(t, topology.NameKey(topic.FullName()), topology.TopicRef{V: 1, ID: topicID})
+	prof := func(name string) func() {
+		if os.Getenv("SQ_FOOTPRINT_PROF") == "" {
+			return func() {}
+		}
+		file, _ := os.Create(os.Getenv("SQ_FOOTPRINT_PROF") + "/" + name)
+		pprof.StartCPUProfile(file)
+		return func() { pprof.StopCPUProfile(); file.Close() }
+	}
+
+	before := look(t)
+	end := prof("create")
+	_, stop, created := f.start(t, dir, 1)
+	end()
+	stop()
+	end = prof("start")
+	_, stop, started := f.start(t, dir, 2)
+	end()
+	held := look(t)
+	end = prof("idle")
+	time.Sleep(10 * time.Second)
+	end()
+	var idle process
+	{
+		var usage syscall.Rusage
+		syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+		idle.cpu = time.Duration(usage.Utime.Nano()+usage.Stime.Nano()) - held.cpu
+	}
+	if d := os.Getenv("SQ_FOOTPRINT_PROF"); d != "" {
+		file, _ := os.Create(d + "/heap")
+		pprof.Lookup("heap").WriteTo(file, 0)
+		file.Close()
+	}
+	after := look(t)
+	per := after.less(before)
+	fmt.Printf("partitions %d: created in %v, started in %v\n", f.n, created, started)
+	fmt.Printf("heap+stacks %d B, rss %d B per partition; goroutines %d, files %d; cpu of 10 s idle %v\n",
+		per.heap/int64(f.n), per.rss/int64(f.n), per.goroutines, per.files, idle.cpu)
+	stop()
+	_ = before
+}
