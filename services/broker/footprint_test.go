@@ -113,6 +113,25 @@ func (f *fleet) nominate(t *testing.T, incarnation partition.Incarnation) {
 	flush()
 }
 
+// active tells whether a life leads all its partitions.
+func (f *fleet) active(t *testing.T, incarnation partition.Incarnation) bool {
+	t.Helper()
+	for i := f.n - 1; i >= 0; i-- {
+		kv, _, _, err := f.store.Get(t.Context(), topology.PartitionKey(f.id(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := topology.Decode[topology.Assignment](kv.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Status != topology.Active || a.Leader.Incarnation != incarnation {
+			return false
+		}
+	}
+	return true
+}
+
 // start begins a life and waits until it leads all its partitions. It tells how long that took, nomination included.
 func (f *fleet) start(t *testing.T, dir string, incarnation partition.Incarnation) (b *broker.Broker, stop func(), took time.Duration) {
 	t.Helper()
@@ -146,11 +165,11 @@ func (f *fleet) start(t *testing.T, dir string, incarnation partition.Incarnatio
 	registered := time.Since(begun)
 	f.nominate(t, incarnation)
 	nominated := time.Since(begun)
-	for b.Ready() != nil {
-		if time.Since(begun) > time.Minute {
+	for !f.active(t, incarnation) || b.Ready() != nil {
+		if time.Since(begun) > 3*time.Minute {
 			t.Fatalf("not ready: %v", b.Ready())
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 	took = time.Since(begun)
 	t.Logf("registered after %v, nominated after %v, ready after %v", registered, nominated, took)

@@ -20,6 +20,7 @@ type Limits struct {
 const (
 	tickActive   = 100 * time.Millisecond // how often a replica with waiting work wants a tick
 	tickIdle     = time.Second
+	tickRest     = 8 * time.Second        // where nothing was appended for long
 	retryWait    = 200 * time.Millisecond // between attempts to read an assignment, or to write to a full disk
 	housekeeping = time.Second            // between looks at retention
 	overloadWait = 50 * time.Millisecond  // the retry hint of Overloaded

@@ -169,6 +169,7 @@ func (r *Replica) round() {
 	r.propose()
 	r.dispatch()
 	r.show()
+	r.plan()
 }
 
 // tick passes time on if it is due.
@@ -180,14 +181,41 @@ func (r *Replica) tick() {
 	r.syncByInterval()
 	r.waiting.expire(r)
 	r.keepHouse()
-	next := tickIdle
+	if end := r.core.End(); end != r.kept.end {
+		r.kept.end, r.kept.pause = end, tickIdle
+	} else {
+		r.kept.pause = min(2*r.kept.pause, r.tickRest())
+	}
+	r.nextTick.Store(int64(r.time.elapsed + r.kept.pause))
+}
+
+// tickRest is the longest pause between ticks: an idle partition costs next to nothing, and its ages are still seen in time.
+func (r *Replica) tickRest() time.Duration {
+	t := r.topic.Load()
+	rest := tickRest
+	for _, age := range []topology.Duration{t.SegmentAge, t.RetentionTime, t.LocalTime, t.TierMaxLag} {
+		if age > 0 {
+			rest = min(rest, time.Duration(age)/8)
+		}
+	}
+	return max(rest, tickIdle)
+}
+
+// plan brings the next tick forward where something waits for it.
+func (r *Replica) plan() {
+	want := r.kept.pause
+	if r.kept.due || r.core.End() != r.kept.end {
+		want = tickIdle
+	}
 	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
-		next = tickActive
+		want = tickActive
 	}
 	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced {
-		next = min(next, i)
+		want = min(want, i)
 	}
-	r.nextTick.Store(int64(r.time.elapsed + next))
+	if at := int64(r.time.elapsed + want); at < r.nextTick.Load() {
+		r.nextTick.Store(at)
+	}
 }
 
 // step runs the core and carries out what it wants.

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
@@ -17,6 +18,9 @@ type housekeeper struct {
 	due      bool
 	dropping bool // a DropBefore is with the disk
 	logged   bool // a request for the log is under way
+
+	end   partition.Offset // of the log at the last tick
+	pause time.Duration    // to the next one
 }
 
 // Trim moves the log start to before, for good, or with localOnly frees local segments that an exported manifest covers, up to before (0 = all

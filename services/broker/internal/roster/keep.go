@@ -37,7 +37,7 @@ func (r *Roster) tick(ctx context.Context) {
 		}
 		if now := r.deps.Clock.Now(); now.Sub(retried) >= retryEvery {
 			retried = now
-			r.again() // what could not be opened for lack of room
+			r.reviewAll() // what could not be opened for lack of room
 		}
 	})
 }

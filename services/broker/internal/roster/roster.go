@@ -71,6 +71,9 @@ type Roster struct {
 		kept    map[partition.UUID]partition.ID // replicas that have data on this disk
 		serving map[partition.ID]*replica.Replica
 		harvest chan struct{} // closed when a harvest may have changed
+		// What the goroutine that follows looks at again, with or without a new View.
+		review    []partition.ID
+		reviewAll bool
 	}
 }
 
