@@ -4,7 +4,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION := $(shell cat VERSION)
-LDFLAGS := -s -w -X github.com/seedqueue/sq/libs/version.linked=$(VERSION)+$(COMMIT)
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+LDFLAGS := -s -w -X github.com/seedqueue/sq/libs/version.linked=$(VERSION)$(if $(COMMIT),+$(COMMIT))
 BINARIES := cli/cmd/sq services/broker/cmd/sq-broker services/coordinator/cmd/sq-coordinator services/gateway/cmd/sq-gateway services/tierer/cmd/sq-tierer
 MODULES := $(shell sed -n 's/^\t\.\///p' go.work)
 GO_TOOLS := capnpc-go gofumpt protoc-gen-go protoc-gen-go-grpc protoc-gen-grpc-gateway protoc-gen-openapiv3
@@ -16,6 +17,7 @@ help: ## List the verbs.
 
 .PHONY: dev
 dev: ## Run all of SQ in one process; data under ./.sq.
+	@[ -x bin/sq ] || echo 'building bin/sq: the first time takes minutes'
 	@go build -trimpath -ldflags '$(LDFLAGS)' -o bin/sq ./cli/cmd/sq
 	@exec bin/sq dev $(ARGS)
 

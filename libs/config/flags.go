@@ -46,7 +46,7 @@ func (f *field) describe() string {
 
 func (l *loader) help(flags *pflag.FlagSet) error {
 	_, err := fmt.Fprintf(l.out, "Usage: %s [flags]\n\n%s\nA setting is taken from its flag, else from %s<NAME> in the environment (--node-id is %s), else from\n"+
-		"the file of --config, else from its default.\n", l.program, flags.FlagUsagesWrapped(120), envPrefix, variable("node-id"))
+		"the file of --config, else from its default.\n", l.program, strings.ReplaceAll(flags.FlagUsagesWrapped(120), "[=true|false]", "             "), envPrefix, variable("node-id"))
 	return errors.Join(err, ErrDone)
 }
 

@@ -17,14 +17,15 @@ const (
 	revokeTimeout = 2 * time.Second
 )
 
-// Persist repeats a call until etcd has answered it. Where ctx has ended it returns nil.
+// Persist repeats a call until etcd has answered it, with more than that a lease has ended: a pause of this process does that, and the next
+// call brings a new one. Where ctx has ended it returns nil.
 func (d Deps) Persist(ctx context.Context, cfg Config, call func() error) error {
 	for silent := false; ctx.Err() == nil; silent = true {
 		err := call()
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was told to stop.
 		}
-		if !errors.Is(err, topology.ErrUnavailable) {
+		if !errors.Is(err, topology.ErrUnavailable) && !errors.Is(err, topology.ErrLeaseNotFound) {
 			return err
 		}
 		if !silent {

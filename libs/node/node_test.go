@@ -93,11 +93,20 @@ func TestTellsWhereItIsReached(t *testing.T) {
 	}
 }
 
-// silent is a store that does not answer the first calls.
+// silent is a store that does not answer the first calls, and whose first lease ends before it is used.
 type silent struct {
 	topology.Store
 
-	calls int
+	calls  int
+	leased bool
+}
+
+func (s *silent) Txn(ctx context.Context, when []topology.Compare, ops []topology.Op) (topology.TxnResult, error) {
+	if leased := ops[0].Lease != 0; leased && !s.leased {
+		s.leased = true
+		return topology.TxnResult{}, topology.ErrLeaseNotFound
+	}
+	return s.Store.Txn(ctx, when, ops)
 }
 
 func (s *silent) Get(ctx context.Context, key string) (topology.KV, bool, int64, error) {
@@ -113,7 +122,7 @@ func TestJoinWaitsForEtcdAndSaysSoOnce(t *testing.T) {
 	store := memstore.New(clock.Real())
 	defer store.Close()
 	d := node.Deps{
-		Clock: clock.Real(), Store: &silent{store, 2}, Log: slog.New(slog.NewTextHandler(&log, nil)), Rand: rand.Reader,
+		Clock: clock.Real(), Store: &silent{Store: store, calls: 2}, Log: slog.New(slog.NewTextHandler(&log, nil)), Rand: rand.Reader,
 	}
 	made, err := d.Join(t.Context(), node.Config{})
 	if err != nil || made.ID.IsZero() {
@@ -139,7 +148,7 @@ func TestJoinWaitsForEtcdAndSaysSoOnce(t *testing.T) {
 func TestStaysKnownUntilItEnds(t *testing.T) {
 	store := memstore.New(clock.Real())
 	defer store.Close()
-	d := node.Deps{Clock: clock.Real(), Store: store, Log: slog.New(slog.DiscardHandler)}
+	d := node.Deps{Clock: clock.Real(), Store: &silent{Store: store}, Log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(t.Context())
 	key := topology.GatewayLiveKey("g")
 	var told []bool

@@ -44,6 +44,7 @@ func Main[S Settings](program string, defaults S, run func(context.Context, S, n
 func within[S Settings](program string, cfg S, run func(context.Context, S, node.Deps) error) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	defer context.AfterFunc(ctx, stop)() // a second signal ends the process at once
 	common := cfg.Common()
 	tel, err := telemetry.New(ctx, telemetry.Config{
 		Service: program, Instance: cfg.Instance(), Version: version.Version(), LogLevel: common.LogLevel, LogFormat: common.LogFormat, Out: os.Stderr,

@@ -124,6 +124,12 @@ func (a *assessor) missing() {
 // cut ends the segment at a bad place that nothing proves.
 func (a *assessor) cut(found findings) {
 	end := a.out.End
+	if a.ev.Recycled && found.end == 0 && !found.unreadable && errors.Is(a.scanner.Err(), ErrFrame) {
+		if len(a.out.Faults) == 0 {
+			a.out.Err = nil
+		}
+		return // only bytes of an earlier life
+	}
 	a.out.Cut = Range{From: end.Offset, To: max(end.Offset, found.end), Base: a.out.Index.Base, Position: end.Position, Limit: a.size}
 	limit := a.provenAt() + Window
 	beyond := found.limit > limit || found.unreadable || !a.ev.Recycled && a.size > limit

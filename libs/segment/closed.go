@@ -54,7 +54,7 @@ func (c *Closed) Seal(sum [32]byte, state []byte) (*Sealed, error) {
 }
 
 // Remove removes the files, durably. Nothing may be read from the segment any more.
-func (c *Closed) Remove() error { return removeFile(c.file) }
+func (c *Closed) Remove() error { return removeFile(c.file, false) }
 
 // Sealed is a segment that never changes again. Safe for concurrent use, but for Remove.
 type Sealed struct {
@@ -83,5 +83,5 @@ func (s *Sealed) snapshotName() string {
 	return path.Dir(s.file.name) + "/" + Name(s.summary.Base, SnapshotPart)
 }
 
-// Remove removes index and log, durably. The snapshot stays. Nothing may be read from the segment any more.
-func (s *Sealed) Remove() error { return removeFile(s.file) }
+// Remove removes index and log, durably; the log may go into the pool. The snapshot stays. Nothing may be read from the segment any more.
+func (s *Sealed) Remove() error { return removeFile(s.file, true) }

@@ -16,6 +16,7 @@ import (
 type Files struct {
 	fs       vfs.FS
 	limit    int
+	pool     *Pool     // nil = none
 	scanners sync.Pool // *Scanner
 
 	mu struct {
@@ -44,8 +45,8 @@ func NewFiles(fsys vfs.FS, limit int) *Files {
 	return f
 }
 
-// FS is the file system of the files.
-func (f *Files) FS() vfs.FS { return f.fs }
+// Recycle has dropped segments go into a pool and new ones come from it. Before any segment is opened.
+func (f *Files) Recycle(p *Pool) { f.pool = p }
 
 // Open tells how many files are open.
 func (f *Files) Open() int {
@@ -148,16 +149,21 @@ func (f *File) Unpin() {
 }
 
 // Forget closes the file when its last pin is gone, and lets nobody pin it any more: its name is removed or means another file now.
-func (f *File) Forget() {
+func (f *File) Forget() { f.retire() }
+
+// retire is Forget; it tells whether nobody has the file any more.
+func (f *File) retire() bool {
 	c := f.files
 	c.mu.Lock()
 	f.gone = true
+	unused := f.pins == 0
 	var victims []vfs.File
 	if f.idle != nil {
 		victims = append(victims, c.closeLocked(f))
 	}
 	c.mu.Unlock()
 	closeAll(victims)
+	return unused
 }
 
 // evictLocked takes the handles out that are over the limit.

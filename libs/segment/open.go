@@ -20,6 +20,8 @@ const (
 	minExtent  = 16 << 10
 	maxExtent  = 16 << 20
 	extentUnit = 4 << 10
+	// keptVectors bounds the scratch memory that an idle segment keeps, in batches.
+	keptVectors = 32
 )
 
 // Frame is a batch on its way into a segment.
@@ -47,24 +49,36 @@ type Open struct {
 	}
 }
 
-// Create makes the file of a new segment, durable with its name, and empty. chain is the chain word of its first batch.
-func Create(files *Files, dir string, base partition.Offset, tag, chain uint64) (*Open, error) {
+// Create makes the file of a new segment, durable with its name, and without a batch. chain is the chain word of its first batch. expect is
+// about how many bytes it will take, where that is known: then it may be a recycled file.
+func Create(files *Files, dir string, base partition.Offset, tag, chain uint64, expect int64) (*Open, error) {
 	op := fmt.Sprintf("create segment %d", base)
-	file, handle, err := files.Create(dir + "/" + Name(base, LogPart))
+	name := dir + "/" + Name(base, LogPart)
+	o := &Open{files: files, index: Index{Summary: Summary{Base: base, End: base, Tag: tag, Chain: chain}}}
+	if files.pool != nil && expect > 0 {
+		size, err := files.pool.take(name, dir, 2*expect)
+		if err != nil {
+			return nil, fault.Wrap(op, err)
+		}
+		if size > 0 {
+			o.file, o.allocated = files.File(name), size
+			return o, nil
+		}
+	}
+	file, handle, err := files.Create(name)
 	if err != nil {
 		return nil, diskError(op, err)
 	}
-	o := &Open{files: files, file: file, index: Index{Summary: Summary{Base: base, End: base, Tag: tag, Chain: chain}}}
-	o.mu.handle = handle
+	o.file, o.mu.handle = file, handle
 	if err := files.fs.SyncDir(dir); err != nil {
 		return nil, poisoned(op, err)
 	}
 	return o, nil
 }
 
-// Adopt takes over a file whose batches are those of an index, all durable: what recovery has left.
-func Adopt(files *Files, dir string, x *Index) *Open {
-	o := &Open{files: files, file: files.File(dir + "/" + Name(x.Base, LogPart)), index: *x, allocated: x.Size}
+// Adopt takes over a file of some size whose batches are those of an index, all durable: what recovery has left.
+func Adopt(files *Files, dir string, x *Index, size int64) *Open {
+	o := &Open{files: files, file: files.File(dir + "/" + Name(x.Base, LogPart)), index: *x, allocated: max(x.Size, size)}
 	o.mu.written, o.mu.synced = x.Size, x.Size
 	return o
 }
@@ -103,6 +117,9 @@ func (o *Open) Append(frames []Frame) error {
 	}
 	_, err = handle.Writev(o.vectors, o.index.Size)
 	clear(o.vectors) // the messages are the caller's again
+	if cap(o.vectors) > keptVectors {
+		o.vectors = nil
+	}
 	if err != nil {
 		return diskError(fmt.Sprintf("write segment %d", o.index.Base), err)
 	}
@@ -267,19 +284,28 @@ func (o *Open) Abandon() {
 // Remove removes the file, durably. Nothing may be read from the segment any more.
 func (o *Open) Remove() error {
 	o.Abandon()
-	return removeFile(o.file)
+	return removeFile(o.file, false)
 }
 
-// removeFile takes the index and the log away, durably, the proof before what it proves.
-func removeFile(file *File) error {
-	fsys := file.files.fs
+// removeFile takes the index and the log away, durably, the proof before what it proves. With recycle, the log may go into the pool.
+func removeFile(file *File, recycle bool) error {
+	files, fsys, dir := file.files, file.files.fs, path.Dir(file.name)
 	if err := removeIndex(fsys, file.name); err != nil {
 		return err
 	}
-	file.Forget()
-	err := fsys.Remove(file.name)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = fsys.SyncDir(path.Dir(file.name))
+	unused := file.retire()
+	moved := false
+	var err error
+	if recycle && unused && files.pool != nil {
+		moved, err = files.pool.give(file.name)
+	}
+	if !moved && err == nil {
+		if err = fsys.Remove(file.name); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = fsys.SyncDir(dir)
 	}
 	return poisoned("remove segment", err)
 }

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/seedqueue/sq/libs/config"
 	"github.com/seedqueue/sq/libs/fault"
@@ -13,15 +14,17 @@ import (
 
 // Config is what a user sets.
 type Config struct {
-	NodeID         uint64       `koanf:"node-id" usage:"number of this broker, 1 and up, unique in the cluster and kept over restarts"`
-	DataDir        string       `koanf:"data-dir" usage:"directory to keep the data in; made if missing"`
-	CapnpHost      string       `koanf:"capnp-host" usage:"address to serve the data port on, host:port"`
-	HTTPHost       string       `koanf:"http-host" usage:"address to serve /livez, /readyz and /version on, host:port"`
-	AdvertiseCapnp string       `koanf:"advertise-capnp" usage:"address that others reach the data port by; empty = the listen address"`
-	AdvertiseHTTP  string       `koanf:"advertise-http" usage:"address that others reach the HTTP port by; empty = the listen address"`
-	SyncPolicy     string       `koanf:"sync-policy" usage:"when records are synced to disk: every-batch (before the ack), an interval such as 100ms, or none"`
-	BodyMemory     config.Bytes `koanf:"body-memory" usage:"memory for batches that wait to be appended, 16MiB and up"`
-	DiskRefuse     config.Bytes `koanf:"disk-refuse" usage:"free room on the data disk below which records are refused, and below half of it all appends, 1MiB and up; 0 = the smaller of a tenth and 10GiB, and of a twentieth and 2GiB"`
+	NodeID         uint64        `koanf:"node-id" usage:"number of this broker, 1 and up, unique in the cluster and kept over restarts"`
+	DataDir        string        `koanf:"data-dir" usage:"directory to keep the data in; made if missing"`
+	CapnpHost      string        `koanf:"capnp-host" usage:"address to serve the data port on, host:port"`
+	HTTPHost       string        `koanf:"http-host" usage:"address to serve /livez, /readyz and /version on, host:port"`
+	AdvertiseCapnp string        `koanf:"advertise-capnp" usage:"address that others reach the data port by; empty = the listen address"`
+	AdvertiseHTTP  string        `koanf:"advertise-http" usage:"address that others reach the HTTP port by; empty = the listen address"`
+	SyncPolicy     string        `koanf:"sync-policy" usage:"when records are synced to disk: every-batch (before the ack), an interval such as 100ms, or none"`
+	BodyMemory     config.Bytes  `koanf:"body-memory" usage:"memory for batches that wait to be appended, 16MiB and up"`
+	ScrubRate      config.Bytes  `koanf:"scrub-rate" usage:"how fast sealed segments are read again to find damage, bytes a second, 64KiB to 1GiB; 0 = not at all"`
+	ScrubInterval  time.Duration `koanf:"scrub-interval" usage:"how long reading all of them again takes, where scrub-rate allows, 1s to 8760h"`
+	DiskRefuse     config.Bytes  `koanf:"disk-refuse" usage:"free room on the data disk below which records are refused, and below half of it all appends, 1MiB and up; 0 = the smaller of a tenth and 10GiB, and of a twentieth and 2GiB"`
 	node.Config    `usage-lease-ttl:"how long after its last renewal the broker counts as gone, 2s to 60s"`
 }
 
@@ -29,6 +32,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		DataDir: "/var/lib/sq", CapnpHost: "localhost:6164", HTTPHost: "localhost:6162", SyncPolicy: "every-batch", BodyMemory: 256 << 20,
+		ScrubRate: 5 << 20, ScrubInterval: 7 * 24 * time.Hour,
 		Config: node.Defaults("localhost:6169"),
 	}
 }
@@ -52,6 +56,12 @@ func (c Config) Validate() error {
 	}
 	if c.DiskRefuse != 0 && c.DiskRefuse < disk.RefuseMin {
 		return fault.Errorf(fault.Invalid, "disk-refuse: %v is below %v, and not 0", c.DiskRefuse, config.Bytes(disk.RefuseMin))
+	}
+	if c.ScrubRate != 0 && (c.ScrubRate < scrubRateMin || c.ScrubRate > scrubRateMax) {
+		return fault.Errorf(fault.Invalid, "scrub-rate: %v is outside %v to %v, and not 0", c.ScrubRate, config.Bytes(scrubRateMin), config.Bytes(scrubRateMax))
+	}
+	if c.ScrubInterval < scrubIntervalMin || c.ScrubInterval > scrubIntervalMax {
+		return fault.Errorf(fault.Invalid, "scrub-interval: %v is outside %v to %v", c.ScrubInterval, scrubIntervalMin, scrubIntervalMax)
 	}
 	return nil
 }

@@ -27,6 +27,8 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		`cluster-id: "x" is not a UUID`:           func(c *broker.Config) { c.ClusterID = "x" },
 		`sync-policy: sync policy "sometimes"`:    func(c *broker.Config) { c.SyncPolicy = "sometimes" },
 		"body-memory: 1MiB is below 16MiB":        func(c *broker.Config) { c.BodyMemory = 1 << 20 },
+		"scrub-rate: 1KiB is outside 64KiB":       func(c *broker.Config) { c.ScrubRate = 1 << 10 },
+		"scrub-interval: 0s is outside 1s":        func(c *broker.Config) { c.ScrubInterval = 0 },
 		"lease-ttl: 1s is outside 2s to 1m0s":     func(c *broker.Config) { c.LeaseTTL = time.Second },
 		"lease-ttl: 1h0m0s is outside 2s to 1m0s": func(c *broker.Config) { c.LeaseTTL = time.Hour },
 	} {

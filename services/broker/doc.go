@@ -9,5 +9,5 @@
 //  5. It stops in order: goAway, what is in flight is answered, logs and journal are closed, the registration is taken back.
 //
 // Parts: ident (whose directory), journal and wal (bytes), quorum, producer, sealed, fold (pure state), replica and roster (partitions), data
-// (port 6164), lease (registration), pid (producer ids). Called by cmd/sq-broker and by allinone.
+// (port 6164), lease (registration), scrub (finds damage in what is sealed), pid (producer ids). Called by cmd/sq-broker and by allinone.
 package broker

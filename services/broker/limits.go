@@ -9,4 +9,9 @@ const (
 	nodeIDMax     = math.MaxInt64 // so that it is the same number everywhere
 	leaseTTLMin   = 2 * time.Second
 	bodyMemoryMin = 16 << 20 // two batches of the largest size
+	// A pass that takes longer than a year finds nothing in time; a rate below a read a few seconds is none.
+	scrubRateMin     = 64 << 10
+	scrubRateMax     = 1 << 30
+	scrubIntervalMin = time.Second
+	scrubIntervalMax = 365 * 24 * time.Hour
 )

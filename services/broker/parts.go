@@ -10,6 +10,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/lifecycle"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/services/broker/internal/data"
@@ -20,6 +21,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/pid"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/roster"
+	"github.com/seedqueue/sq/services/broker/internal/scrub"
 )
 
 // life is who this process is: what it learned from etcd and its directory at start.
@@ -35,11 +37,9 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	watch, err := disk.New(disk.Config{
-		FS: b.deps.FS, Refuse: uint64(b.cfg.DiskRefuse), Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,
-	})
+	watch, err := b.newDisk()
 	if err != nil {
-		return err //nolint:wrapcheck // says what was attempted.
+		return err
 	}
 	stream, state, err := b.openJournal()
 	if err != nil {
@@ -62,6 +62,10 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 	if err := b.deps.Persist(ctx, b.cfg.Config, func() error { return registration.Take(ctx) }); err != nil || ctx.Err() != nil {
 		return err
 	}
+	scrubber, err := b.newScrubber(replicas)
+	if err != nil {
+		return err
+	}
 	b.serving.Store(&serving{watch, replicas})
 	defer b.serving.Store(nil)
 	b.deps.Log.Info("broker serves", "cluster", life.cluster.String(), "node", b.cfg.NodeID, "incarnation", uint64(life.claim.Incarnation))
@@ -69,6 +73,7 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 		lifecycle.Part{Name: "disk", Run: watch.Run},
 		lifecycle.Part{Name: "lease", Run: poisons(watch, registration.Run)},
 		lifecycle.Part{Name: "roster", Run: replicas.Run},
+		lifecycle.Part{Name: "scrub", Run: scrubber},
 		lifecycle.Part{Name: "data", Run: func(ctx context.Context) error { return b.deps.ServeFrames(ctx, server, b.ports.Capnp) }},
 	)
 }
@@ -101,6 +106,13 @@ func (b *Broker) join(ctx context.Context) (life, error) {
 		return err
 	})
 	return l, err
+}
+
+// newDisk begins to watch the data disk. It comes before whatever needs room on it.
+func (b *Broker) newDisk() (*disk.Watch, error) {
+	return disk.New(disk.Config{ //nolint:wrapcheck // says what was attempted.
+		FS: b.deps.FS, Refuse: uint64(b.cfg.DiskRefuse), Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,
+	})
 }
 
 // openJournal opens the disk's replica-state stream. It is made only where no replica can have been before it: the roster makes its directory
@@ -152,6 +164,36 @@ func (b *Broker) newServer(l life, all *roster.Roster) (*data.Server, error) {
 		Software: "sq-broker/" + b.deps.Version, Budget: budget,
 		Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics, Tracers: b.deps.Tracers,
 	})
+}
+
+// newScrubber makes what reads sealed segments again; where that is turned off, what waits for the end of ctx.
+func (b *Broker) newScrubber(all *roster.Roster) (func(context.Context) error, error) {
+	if b.cfg.ScrubRate == 0 {
+		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
+	}
+	s, err := scrub.New(scrub.Config{Rate: int64(b.cfg.ScrubRate), Interval: b.cfg.ScrubInterval}, scrub.Deps{
+		FS: b.deps.FS, Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics, Rand: b.deps.Rand, Do: all.Bulk,
+		Segments: func() []scrub.Segment { return sealedSegments(all) },
+	})
+	if err != nil {
+		return nil, err //nolint:wrapcheck // says what was attempted.
+	}
+	return s.Run, nil
+}
+
+// sealedSegments lists what is sealed on the disk.
+func sealedSegments(all *roster.Roster) []scrub.Segment {
+	var out []scrub.Segment
+	for _, r := range all.Serving() {
+		dir, sealed := r.OnDisk()
+		for _, s := range sealed {
+			out = append(out, scrub.Segment{
+				Replica: r.ID(), Partition: r.Partition(), File: dir + "/" + segment.Name(s.Base, segment.LogPart),
+				Base: s.Base, End: s.End, Size: s.Size, Tag: s.Tag, Chain: s.Chain, SHA256: s.SHA256,
+			})
+		}
+	}
+	return out
 }
 
 // newLease makes the registration that goes with the disk.

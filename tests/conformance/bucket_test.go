@@ -110,7 +110,7 @@ func TestS3Bucket(t *testing.T) {
 }
 
 func TestS3Unreachable(t *testing.T) {
-	bucket := openS3(t, s3bucket.Config{Endpoint: "http://127.0.0.1:1", Bucket: "b", AccessKey: "a", SecretKey: "s", PathStyle: true})
+	bucket := openS3(t, s3bucket.Config{Endpoint: "http://127.0.0.1:1", Bucket: "seedqueue", AccessKey: "a", SecretKey: "s", PathStyle: true})
 	if _, err := bucket.Head(t.Context(), "key"); !errors.Is(err, objstore.ErrUnavailable) {
 		t.Errorf("head: %v", err)
 	}

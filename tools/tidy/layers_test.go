@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"services/gateway":     {"proto", "libs"},
 	"services/tierer":      {"proto", "libs"},
 	"services/allinone":    {"proto", "libs", "services/broker", "services/coordinator", "services/gateway", "services/tierer"},
-	"cli":                  {"proto", "libs", "sdk/go", "services/allinone"},
+	"cli":                  {"proto", "libs", "sdk/go", "services/allinone", "services/broker"},
 	"tests": {
 		"proto", "libs", "sdk/go", "services/allinone", "services/broker", "services/coordinator", "services/gateway",
 		"services/tierer", "cli",

@@ -18,7 +18,7 @@ func (p *program) bench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure publishing and reading",
-		Args:  cobra.NoArgs,
+		Args:  takesCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return usagef("%s needs a command", cmd.CommandPath()) },
 	}
 	cmd.AddCommand(p.benchProduce(), p.benchConsume())

@@ -30,8 +30,8 @@ Formats:
   lines        the value and a line end (the default)
   raw          the value only: what 'sq produce --format raw' stored comes back byte by byte
   json         an object a line; 'sq produce --format json' reads it
-  a template   {topic} {partition} {offset} {time} {timestamp} {key} {value} {headers}; {{ and }} are braces, \n and \t a line end and a tab.
-               {time} is when the record was appended, {timestamp} is the producer's`
+  a template   {topic} {partition} {offset} {time} {timestamp} {key} {value} {headers}; {{ and }} are braces, \n and \t a line end and a tab. A
+               line end follows each record. {time} is when the record was appended, {timestamp} is the producer's`
 
 func (p *program) consume() *cobra.Command {
 	o := &consumeOptions{}
@@ -44,12 +44,12 @@ func (p *program) consume() *cobra.Command {
   sq consume orders -f --from latest
   sq consume orders --from 09:00 -n 10 -o '{time} {partition}@{offset} {value}'
   sq consume orders --from earliest --until-end --format raw > orders.log`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes,
 		ValidArgsFunction: p.completeTopics,
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.runConsume(cmd.Context(), args[0], o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.from, "from", "earliest", "earliest, latest, an offset, a time of today (09:00, 09:00:30), or 2006-01-02T15:04:05Z")
+	f.StringVar(&o.from, "from", "earliest", "earliest, latest, an offset (with one --partition), a time of today (09:00, 09:00:30), or 2006-01-02T15:04:05Z")
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on at the end and wait for more")
 	f.BoolVar(&o.untilEnd, "until-end", false, "end when all is read that was there at the start: the default without --follow")
 	f.Int64VarP(&o.count, "count", "n", 0, "end after so many records; 0 = no limit")
@@ -76,7 +76,7 @@ func (o *consumeOptions) read(p *program) ([]sq.ReadOption, error) {
 		return nil, usagef("--count: %d is negative", o.count)
 	}
 	if _, byOffset := from.(sq.Offset); byOffset && len(o.partitions) != 1 {
-		return nil, usagef("--from with an offset needs one --partition: offsets are a partition's own")
+		return nil, usagef("--from with an offset needs one --partition: offsets are a partition's own, say --partition 0")
 	}
 	options := []sq.ReadOption{sq.From(from)}
 	if len(o.partitions) > 0 {

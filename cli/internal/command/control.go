@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -76,16 +77,26 @@ func (p *program) control(ctx context.Context, call func(context.Context, grpc.C
 	if _, ok := status.FromError(err); !ok {
 		return err // not of the call, but of what was done with the answer
 	}
-	return &controlError{answered: faultwire.Reason(err) != "", err: faultwire.FromGRPC(err)}
+	return &controlError{answered: faultwire.Reason(err) != "", addr: p.api, err: faultwire.FromGRPC(err)}
 }
 
 // controlError is an error of the control API. answered: it is SQ's own and not one of the connection.
 type controlError struct {
 	answered bool
+	addr     string
 	err      error
 }
 
-func (e *controlError) Error() string { return e.err.Error() }
+func (e *controlError) Error() string {
+	text := e.err.Error()
+	if e.answered {
+		return text
+	}
+	if desc, found := strings.CutPrefix(text, "connection error: desc = \""); found { // gRPC's way to wrap it
+		text = strings.TrimPrefix(strings.TrimSuffix(desc, "\""), "transport: Error while dialing: ")
+	}
+	return fmt.Sprintf("call %s: %s", e.addr, text)
+}
 func (e *controlError) Unwrap() error { return e.err }
 
 // advice says what to do next about an error, if there is something.
@@ -93,15 +104,18 @@ func (p *program) advice(err error) string {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return "Another program listens there, perhaps another 'sq dev'. Stop it, or choose other addresses: see 'sq dev --help'."
 	}
+	if damaged, ok := errors.AsType[*damagedError](err); ok {
+		return fmt.Sprintf("'sq inspect verify %s' says what that means.", damaged.path)
+	}
 	c, control := errors.AsType[*controlError](err)
 	if !control {
 		return p.dataAdvice(err)
 	}
 	switch kind := fault.KindOf(err); {
 	case kind == fault.Unavailable && !c.answered:
-		return fmt.Sprintf("Nothing answers at %s. Start SQ with 'sq dev', or name a gateway with --api or SQ_API.", p.api)
+		return fmt.Sprintf("No control API of SQ answers at %s. Start SQ with 'sq dev', or name a gateway with --api or SQ_API.", p.api)
 	case kind == fault.NotFound:
-		return "List what there is with 'sq topic list'; create with 'sq topic create NAME'."
+		return "Look with 'sq topic list' and 'sq topic describe NAME'; create with 'sq topic create NAME'."
 	case kind == fault.Unavailable, kind == fault.Overloaded, kind == fault.NotLeader:
 		return "Try again in a moment."
 	case kind == fault.DeadlineExceeded, kind == fault.OutcomeUnknown:

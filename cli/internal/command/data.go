@@ -49,14 +49,14 @@ func (p *program) dataAdvice(err error) string {
 	if _, unreached := errors.AsType[*connectError](err); unreached && sq.KindOf(err) == sq.KindInvalid {
 		return "Name a gateway's data address with --addr or SQ_ADDR, such as localhost:6064."
 	} else if unreached {
-		return fmt.Sprintf("Nothing answers at %s. Start SQ with 'sq dev', or name a gateway with --addr or SQ_ADDR.", p.addr)
+		return fmt.Sprintf("No data port of SQ answers at %s. Start SQ with 'sq dev', or name a gateway with --addr or SQ_ADDR.", p.addr)
 	}
 	if corrupt, ok := errors.AsType[*sq.CorruptError](err); ok && corrupt.Next > corrupt.Offset {
 		return fmt.Sprintf("Read on behind it with '--partition %d --from %d'.", corrupt.Partition, corrupt.Next)
 	}
 	switch sq.KindOf(err) {
 	case sq.KindNotFound:
-		return "List what there is with 'sq topic list'; create with 'sq topic create NAME'."
+		return "Look with 'sq topic list' and 'sq topic describe NAME'; create with 'sq topic create NAME'."
 	case sq.KindTooLarge:
 		return "Raise the topic's limit with 'sq topic alter NAME --batch-bytes 8MiB' (the most there is), or split the record."
 	case sq.KindOutcomeUnknown:

@@ -136,7 +136,7 @@ func TestTooLongALine(t *testing.T) {
 	for _, size := range []int{2 << 20, 9 << 20} { // above the topic's limit, above every limit
 		topic := fmt.Sprintf("t%d", size)
 		code, out, errs := run(t, stdin(env, "before\n"+strings.Repeat("x", size)+"\nafter\n"), "produce", topic, "--format", "raw")
-		if code != 1 || out != "" || !strings.Contains(errs, "1 records before it are stored") {
+		if code != 1 || out != "" || !strings.Contains(errs, "before it 1 record stored") {
 			t.Errorf("%d: code %d %q %q", size, code, out, errs)
 		}
 		if !regexp.MustCompile(`1048576|8388608`).MatchString(errs) {
@@ -160,7 +160,7 @@ func TestTooLongALineBehindManyShortOnes(t *testing.T) {
 	const lines = 5000
 	in := strings.Repeat("before\n", lines) + strings.Repeat("x", 2<<20) + "\n" + strings.Repeat("after\n", lines)
 	code, out, errs := run(t, stdin(env, in), "produce", "orders", "--linger", "1s")
-	if code != 1 || out != "" || !strings.Contains(errs, "5000 records before it are stored, 1 were not acknowledged") {
+	if code != 1 || out != "" || !strings.Contains(errs, "before it 5000 records stored, 1 not acknowledged") {
 		t.Errorf("code %d %q %q", code, out, errs)
 	}
 	if got := ok(t, env, "consume", "orders"); got != strings.Repeat("before\n", lines) {

@@ -51,7 +51,7 @@ func (p *program) produce() *cobra.Command {
 		Example: `  sq produce orders hello
   sq produce orders -f orders.log --format raw
   sq consume orders -o json | sq produce copy --format json`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              takes,
 		ValidArgsFunction: p.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 && o.file != "" {

@@ -75,7 +75,6 @@ func unsetZero(d time.Duration) *durationpb.Duration {
 
 // sizeText shows a size with a unit, rounded where it is not whole.
 func sizeText(n int64) string {
-	b := config.Bytes(n)
 	for _, unit := range []struct {
 		name string
 		size int64
@@ -84,5 +83,16 @@ func sizeText(n int64) string {
 			return fmt.Sprintf("%.1f%s", float64(n)/float64(unit.size), unit.name)
 		}
 	}
-	return b.String()
+	if n < 1<<10 {
+		return fmt.Sprintf("%dB", n)
+	}
+	return config.Bytes(n).String()
+}
+
+// recordsText counts records.
+func recordsText(n int64) string {
+	if n == 1 {
+		return "1 record"
+	}
+	return fmt.Sprintf("%d records", n)
 }

@@ -151,7 +151,7 @@ type partialError struct {
 }
 
 func (e *partialError) Error() string {
-	return fmt.Sprintf("%v (%d records before it are stored, %d were not acknowledged)", e.err, e.stored, e.failed)
+	return fmt.Sprintf("%v (before it %s stored, %d not acknowledged)", e.err, recordsText(e.stored), e.failed)
 }
 func (e *partialError) Unwrap() error { return e.err }
 
@@ -165,14 +165,17 @@ func (p *program) summarize(s summary, output string) error {
 	}
 	where := s.Topic
 	if len(s.Partitions) == 1 {
-		where = fmt.Sprintf("%s/%d@%d-%d", s.Topic, s.Partitions[0].Partition, s.Partitions[0].First, s.Partitions[0].Last)
+		where = fmt.Sprintf("%s/%d@%d", s.Topic, s.Partitions[0].Partition, s.Partitions[0].First)
+		if s.Records > 1 {
+			where += fmt.Sprintf("-%d", s.Partitions[0].Last)
+		}
 	}
 	rate := ""
 	if s.Seconds > 0 {
 		rate = "  " + sizeText(int64(float64(s.Bytes)/s.Seconds)) + "/s"
 	}
-	_, err := fmt.Fprintf(p.env.Stdout, "%s  %d records  %s  %s  %.1f s%s\n",
-		where, s.Records, sizeText(s.Bytes), s.Durability, s.Seconds, rate)
+	_, err := fmt.Fprintf(p.env.Stdout, "%s  %s  %s  %s  %.1f s%s\n",
+		where, recordsText(s.Records), sizeText(s.Bytes), s.Durability, s.Seconds, rate)
 	return err
 }
 

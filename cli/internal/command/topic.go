@@ -22,7 +22,7 @@ func (p *program) topic() *cobra.Command {
 		Use:     "topic",
 		Aliases: []string{"topics"},
 		Short:   "Create, list, describe, alter, delete, seal and trim topics",
-		Args:    cobra.NoArgs,
+		Args:    takesCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return usagef("%s needs a command", cmd.CommandPath()) },
 	}
 	cmd.AddCommand(p.topicCreate(), p.topicList(), p.topicDescribe(), p.topicAlter(), p.topicDelete(), p.topicSeal(), p.topicTrim())
@@ -45,7 +45,7 @@ func (p *program) topicCreate() *cobra.Command {
 		Use:     "create NAME",
 		Short:   "Create a topic",
 		Example: "  sq topic create orders --partitions 8 --retention 7d",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, _ := settings.topic(cmd)
 			t.Topic, t.Partitions, t.ReplicationFactor = args[0], partitions, replicas
@@ -68,7 +68,7 @@ func (p *program) topicCreate() *cobra.Command {
 		},
 	}
 	cmd.Flags().Int32Var(&partitions, "partitions", 0, "1 to 10000; 0 = 1. Cannot be changed later")
-	cmd.Flags().Int32Var(&replicas, "replication-factor", 0, "1, 3 or 5; 0 = 3 where there are three brokers, else 1")
+	cmd.Flags().Int32Var(&replicas, "replication-factor", 0, "replicas of each partition; this release keeps 1")
 	cmd.Flags().BoolVar(&in.ValidateOnly, "validate-only", false, "check only")
 	settings.flags(cmd)
 	outputFlag(cmd, &output)
@@ -110,8 +110,9 @@ func (p *program) topicDescribe() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:               "describe NAME",
+		SuggestFor:        []string{"get", "show", "info"},
 		Short:             "Show a topic's settings and partitions",
-		Args:              cobra.ExactArgs(1),
+		Args:              takes,
 		ValidArgsFunction: p.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return p.topics(cmd.Context(), func(ctx context.Context, client controlv1.TopicServiceClient) error {
@@ -136,9 +137,10 @@ func (p *program) topicAlter() *cobra.Command {
 	in := &controlv1.UpdateTopicRequest{}
 	cmd := &cobra.Command{
 		Use:               "alter NAME",
+		SuggestFor:        []string{"update", "edit", "set"},
 		Short:             "Change a topic's settings",
 		Example:           "  sq topic alter orders --retention 30d --segment-bytes 64MiB",
-		Args:              cobra.ExactArgs(1),
+		Args:              takes,
 		ValidArgsFunction: p.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, paths := settings.topic(cmd)
@@ -173,7 +175,7 @@ func (p *program) topicDelete() *cobra.Command {
 		Use:               "delete NAME",
 		Aliases:           []string{"rm"},
 		Short:             "Delete a topic and its records",
-		Args:              cobra.ExactArgs(1),
+		Args:              takes,
 		ValidArgsFunction: p.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Namespace, in.Topic = p.namespace, args[0]
@@ -196,7 +198,7 @@ func (p *program) topicSeal() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "seal NAME",
 		Short:             "Close and seal the open segments, so that they move to the bucket now",
-		Args:              cobra.ExactArgs(1),
+		Args:              takes,
 		ValidArgsFunction: p.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := &controlv1.SealTopicRequest{Namespace: p.namespace, Topic: args[0]}
@@ -240,7 +242,7 @@ func (p *program) topicTrim() *cobra.Command {
 		Example: `  sq topic trim orders --partition 3 --before-offset 1000
   sq topic trim orders --before-time 2026-01-31T00:00:00Z
   sq topic trim orders --local     # frees disk that the bucket covers; deletes nothing for good`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes,
 		ValidArgsFunction: p.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Namespace, in.Topic = p.namespace, args[0]
@@ -324,6 +326,10 @@ func (p *program) describe(t *controlv1.Topic) error {
 		}
 		if s.GetError() != "" {
 			state += ": " + s.GetError()
+		}
+		if !s.GetActive() { // nobody can tell the rest
+			fmt.Fprintf(w, "%d\t-\t%d\t%s\t-\t-\t-\t-\t-\t-\n", s.GetPartition(), s.GetEpoch(), state)
+			continue
 		}
 		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", s.GetPartition(), s.GetLeader(), s.GetEpoch(), state,
 			s.GetLogStart(), s.GetLocalStart(), s.GetTierEnd(), s.GetHighWatermark(), sizeText(s.GetLocalBytes()), s.GetDurability())

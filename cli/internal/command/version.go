@@ -10,6 +10,8 @@ import (
 	"github.com/seedqueue/sq/libs/version"
 )
 
+func versionText() string { return fmt.Sprintf("sq %s (%s)\n", version.Version(), runtime.Version()) }
+
 func (p *program) version() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -20,7 +22,7 @@ func (p *program) version() *cobra.Command {
 			if output == outputJSON {
 				return json.NewEncoder(p.env.Stdout).Encode(map[string]string{"version": version.Version(), "go": runtime.Version()})
 			}
-			_, err := fmt.Fprintf(p.env.Stdout, "sq %s (%s)\n", version.Version(), runtime.Version())
+			_, err := fmt.Fprint(p.env.Stdout, versionText())
 			return err
 		},
 	}

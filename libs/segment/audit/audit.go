@@ -139,7 +139,7 @@ func (a *auditor) segment(base, after partition.Offset) error {
 	}
 	a.learnTag(file, size)
 	known, indexErr := segment.LoadIndex(a.fs, a.dir+"/"+segment.Name(base, segment.IndexPart))
-	ev := segment.Evidence{Synced: max(base, after)}
+	ev := segment.Evidence{Synced: max(base, after), Recycled: segment.IsRecycled(size)}
 	if indexErr == nil && known.Base == base {
 		ev.Synced = max(ev.Synced, known.End)
 	}

@@ -29,7 +29,7 @@ func logOf(t testing.TB) (*memfs.FS, []partition.Offset) {
 	var open *segment.Open
 	for i := range 3 {
 		bases = append(bases, p.End)
-		o, err := segment.Create(files, dir, p.End, segmenttest.Tag, p.Chain)
+		o, err := segment.Create(files, dir, p.End, segmenttest.Tag, p.Chain, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,6 +89,7 @@ func (c *segmentCheck) run(file vfs.File, index *segment.Index) {
 	}
 	c.expect(index)
 	ev := c.evidence(index)
+	ev.Recycled = segment.IsRecycled(size)
 	if c.opts.Quick {
 		ev.CheckFrom = size
 	} else {
@@ -116,7 +117,8 @@ func (c *segmentCheck) run(file vfs.File, index *segment.Index) {
 		c.behind(file, a, ev.CheckFrom)
 		c.end = a.End
 		done.Summary = a.Index.Summary
-	} else if index != nil {
+	}
+	if index != nil && !done.damaged {
 		c.compareIndex(index)
 	}
 	c.out.Bytes += c.x.Size

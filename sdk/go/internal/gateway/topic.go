@@ -60,7 +60,7 @@ func (t *Topic) SameAs(other *Topic) bool { return t.IDHi == other.IDHi && t.IDL
 // Check refuses a partition that the topic does not have.
 func (t *Topic) Check(partition int) error {
 	if partition < 0 || partition >= len(t.Partitions) {
-		return fault.Errorf(wirecapnp.ErrorKind_notFound, "topic has %d partitions, there is no %d", len(t.Partitions), partition)
+		return fault.Errorf(wirecapnp.ErrorKind_notFound, "partition %d does not exist: the topic's are 0 to %d", partition, len(t.Partitions)-1)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package data_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/fault/faultwire"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/frame"
@@ -488,4 +490,42 @@ func readTable(t *testing.T, response wirecapnp.Response) replica.TierTable {
 		table.Segments = append(table.Segments, s)
 	}
 	return table
+}
+
+// Who waits for records or for work does not hold up a stop: the partitions have no leader until the broker has ended.
+func TestShutdownEndsWhatWaits(t *testing.T) {
+	f := &fake{waits: true}
+	server, addr := serve(t, f)
+	const long = 60_000
+	fetch, err := dial(t, addr, wirecapnp.Role_gateway).Start(t.Context(), func(r wirecapnp.Request) error {
+		in, err := r.NewFetch()
+		about(in)
+		in.SetWaitMillis(long)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	harvest, err := dial(t, addr, wirecapnp.Role_tierer).Start(t.Context(), func(r wirecapnp.Request) error {
+		in, err := r.NewHarvest()
+		in.SetWaitMillis(long)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f.count() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	start := time.Now()
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Shutdown(context.Background()) }()
+	for _, pending := range []*frame.Pending{fetch, harvest} {
+		if _, err := pending.Wait(t.Context()); !fault.Is(faultwire.FromCall(err), fault.Unavailable) {
+			t.Errorf("answer: %v", err)
+		}
+	}
+	if err := <-stopped; err != nil || time.Since(start) > long/2*time.Millisecond {
+		t.Errorf("shutdown: %v after %v", err, time.Since(start))
+	}
 }

@@ -39,6 +39,7 @@ var (
 type fake struct {
 	err    error // of every call, if set
 	panics bool  // Seal does
+	waits  bool  // Fetch and Harvest do, until their context ends
 
 	mu struct {
 		sync.Mutex
@@ -54,6 +55,13 @@ func (f *fake) note(what any) error {
 	defer f.mu.Unlock()
 	f.mu.asked = append(f.mu.asked, what)
 	return f.err
+}
+
+// count gives how much was asked.
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.mu.asked)
 }
 
 // last gives what was asked last.
@@ -73,7 +81,12 @@ type askedHarvest struct {
 	Max  int
 }
 
-func (f *fake) Harvest(_ context.Context, wait time.Duration, limit int) ([]replica.Harvest, error) {
+func (f *fake) Harvest(ctx context.Context, wait time.Duration, limit int) ([]replica.Harvest, error) {
+	if f.waits {
+		_ = f.note(askedHarvest{wait, limit})
+		<-ctx.Done()
+		return nil, fault.Wrap("harvest", ctx.Err())
+	}
 	return f.harvests, f.note(askedHarvest{wait, limit})
 }
 
@@ -98,7 +111,12 @@ func (f *fake) Publish(p replica.Publish) {
 	}
 }
 
-func (f *fake) Fetch(_ context.Context, got replica.Fetch) (replica.Fetched, error) {
+func (f *fake) Fetch(ctx context.Context, got replica.Fetch) (replica.Fetched, error) {
+	if f.waits {
+		_ = f.note(got)
+		<-ctx.Done()
+		return replica.Fetched{}, fault.Wrap("fetch", ctx.Err())
+	}
 	return replica.Fetched{
 		Epoch: 5, HighWatermark: 20, LogStart: 2, LocalStart: 4, NextOffset: got.Offset, Durability: wirecapnp.Durability_fsyncQuorum,
 	}, f.note(got)

@@ -22,13 +22,14 @@ func (s *Server) fetch(ctx context.Context, c *call) error {
 	if maxBytes == 0 {
 		maxBytes = fetchBytesDefault
 	}
-	got, err := r.Fetch(ctx, replica.Fetch{
+	polling, done := s.polling(ctx)
+	got, err := r.Fetch(polling, replica.Fetch{
 		Offset:   partition.Offset(in.Offset()),
 		Epoch:    partition.Epoch(in.Epoch()),
 		MaxBytes: min(maxBytes, fetchBytesMax),
 		Wait:     s.wait(ctx, in.WaitMillis()),
 	})
-	if err != nil {
+	if err = done(err); err != nil {
 		return fault.Wrap("fetch from "+id.String(), err)
 	}
 	var body frame.Body

@@ -48,13 +48,16 @@ type Server struct {
 	frames  *frame.Server
 	metrics *metrics
 	tracer  trace.Tracer
-	waiting sync.WaitGroup // calls on goroutines of their own
-	panics  atomic.Uint64  // of these
+	waiting sync.WaitGroup  // calls on goroutines of their own
+	life    context.Context //nolint:containedctx // of the calls that wait for something to happen: Shutdown ends it.
+	end     context.CancelFunc
+	panics  atomic.Uint64 // of these
 }
 
 // New makes a Server. It serves nothing before Serve.
 func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, tracer: cfg.Tracers.Tracer("github.com/seedqueue/sq/services/broker")}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.frames = frame.NewServer(frame.ServerConfig{
 		Handler:        frame.HandlerFunc(s.handle),
 		Accept:         s.accept,
@@ -74,14 +77,31 @@ func New(cfg Config) (*Server, error) {
 // Serve accepts connections until ctx ends, and then closes them at once, or until Shutdown. It closes the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer s.waiting.Wait()
+	defer s.end()
 	return fault.Wrap("serve the data port", s.frames.Serve(ctx, listener))
 }
 
-// Shutdown says goAway, answers what is in flight, and returns when all connections have ended, at the latest when ctx ends.
+// Shutdown says goAway, answers what is in flight, and returns when all connections have ended, at the latest when ctx ends. Who waits for
+// records or for work is told at once to go elsewhere: the partitions have no leader before this broker has ended.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.end()
 	err := s.frames.Shutdown(ctx)
 	s.waiting.Wait()
 	return fault.Wrap("drain the data port", err)
+}
+
+// polling gives the context of a call that waits for something to happen. Call done with its error when it has ended.
+func (s *Server) polling(ctx context.Context) (_ context.Context, done func(error) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	unhook := context.AfterFunc(s.life, cancel)
+	return ctx, func(err error) error {
+		unhook()
+		cancel()
+		if fault.Is(err, fault.Canceled) && s.life.Err() != nil {
+			return fault.Errorf(fault.Unavailable, "the broker is stopping")
+		}
+		return err
+	}
 }
 
 // accept judges a Hello.

@@ -25,8 +25,9 @@ func (s *Server) harvest(ctx context.Context, c *call) error {
 	if limit == 0 {
 		limit = harvestSegmentsMax
 	}
-	got, err := s.cfg.Replicas.Harvest(ctx, s.wait(ctx, in.WaitMillis()), min(limit, harvestSegmentsMax))
-	if err != nil {
+	polling, done := s.polling(ctx)
+	got, err := s.cfg.Replicas.Harvest(polling, s.wait(ctx, in.WaitMillis()), min(limit, harvestSegmentsMax))
+	if err = done(err); err != nil {
 		return fault.Wrap("harvest", err)
 	}
 	c.reply(func(response wirecapnp.Response) error { return fillHarvests(response, got) }, nil)

@@ -77,6 +77,16 @@ func (r *Replica) sealedSegments(n int) []SealedSegment {
 	return out
 }
 
+// OnDisk lists the segments that are sealed on this disk, in order, and the directory that they are in.
+func (r *Replica) OnDisk() (dir string, sealed []wal.SegmentInfo) {
+	for _, s := range r.wal.Segments() {
+		if s.State == wal.StateSealed {
+			sealed = append(sealed, s)
+		}
+	}
+	return r.cfg.Dir, sealed
+}
+
 // SealedPart is a raw part of a sealed segment.
 type SealedPart struct {
 	Size     uint64     // of the whole log part

@@ -7,5 +7,5 @@
 //     not replaced by an empty log (I10).
 //  4. Paths are made of UUIDs only.
 //
-// Called by the broker's root (Run, Ready) and by data (Replica, Harvest). Safe for concurrent use. It does not decide who leads.
+// Called by the broker's root (Run, Ready), by data (Replica, Harvest) and for scrub (Serving, Bulk). Safe for concurrent use. It does not decide who leads.
 package roster

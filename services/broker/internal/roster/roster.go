@@ -56,6 +56,7 @@ type Roster struct {
 	cfg     Config
 	deps    Deps
 	workers *workers.Pool // while Run runs
+	started chan struct{} // closed when workers is set
 	files   *segment.Files
 	metrics *replica.Metrics
 	swaps   chan struct{} // tokens of activatingMax
@@ -102,7 +103,7 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	r := &Roster{
 		cfg: cfg, deps: deps, files: segment.NewFiles(deps.FS, openFilesMax), metrics: replica.NewMetrics(deps.Metrics),
 		swaps: make(chan struct{}, activatingMax), opens: make(chan struct{}, openingMax),
-		failed: make(chan error, 1), retry: make(chan struct{}, 1),
+		failed: make(chan error, 1), retry: make(chan struct{}, 1), started: make(chan struct{}),
 	}
 	r.mu.held = map[partition.UUID]*held{}
 	r.mu.serving = map[partition.ID]*replica.Replica{}
@@ -122,6 +123,7 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 func (r *Roster) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	r.workers = workers.New(workersPerDisk)
+	close(r.started)
 	var parts sync.WaitGroup
 	parts.Go(func() { r.follow(ctx) })
 	parts.Go(func() { r.tick(ctx) })

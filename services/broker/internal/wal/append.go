@@ -27,7 +27,7 @@ func (l *Log) Append(batches [][]byte) error {
 		return &fault.Error{Kind: fault.Internal, Op: "append", Err: err}
 	}
 	before := l.tail.End
-	defer func() { clear(l.frames) }() // the messages are the caller's again
+	defer l.forgetFrames()
 	if err := l.write(); err != nil {
 		if err = l.fail(err); l.Err() == nil {
 			err = l.undo(before, err)
@@ -35,6 +35,14 @@ func (l *Log) Append(batches [][]byte) error {
 		return fault.Wrap("append", err)
 	}
 	return nil
+}
+
+// forgetFrames gives the messages back to the caller, and memory that only a large append needs.
+func (l *Log) forgetFrames() {
+	clear(l.frames)
+	if cap(l.frames) > keptFrames {
+		l.frames = nil
+	}
 }
 
 // check reads the batches into frames and sees that they continue the log.
@@ -126,7 +134,7 @@ func (l *Log) ready(h *batch.Header) error {
 	case l.open != nil:
 		return nil
 	case starts:
-		o, err := segment.Create(l.files, l.dir, l.tail.End, l.tag, l.tail.Chain)
+		o, err := segment.Create(l.files, l.dir, l.tail.End, l.tag, l.tail.Chain, l.lastSize())
 		if err != nil {
 			return err
 		}
@@ -135,6 +143,14 @@ func (l *Log) ready(h *batch.Header) error {
 	default:
 		return l.reopen()
 	}
+}
+
+// lastSize is how large the segment before was: the next one is likely to be as large. 0 without one.
+func (l *Log) lastSize() int64 {
+	if n := len(l.closed); n > 0 {
+		return l.closed[n-1].Summary().Size
+	}
+	return 0
 }
 
 // reopen makes the last closed segment grow again.
@@ -196,5 +212,26 @@ func (l *Log) Sync() error {
 		return l.fail(err)
 	}
 	l.setMark(mark.Generation, v.tail)
+	l.keepIndex(v.open)
 	return nil
+}
+
+// keepIndex writes the index of an open segment now and then: all that it covers is durable. Called with syncing held, so that no cut comes
+// between. It may fail: an index is only as good as its checksum.
+func (l *Log) keepIndex(open *source) {
+	if open.Base != l.indexed.base {
+		l.indexed.base, l.indexed.size = open.Base, 0
+	}
+	l.indexed.size = min(l.indexed.size, open.Size) // it may have been cut
+	if open.Size-l.indexed.size < l.limits.IndexBytes {
+		return
+	}
+	x, err := open.Index()
+	if err == nil {
+		err = segment.WriteIndex(l.fs, l.dir, x)
+	}
+	if err != nil {
+		l.log.Warn("cannot write an index, it will be made again", "segment", uint64(open.Base), "err", err)
+	}
+	l.indexed.size = open.Size
 }

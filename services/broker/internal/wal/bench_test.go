@@ -1,9 +1,11 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/osfs"
@@ -45,6 +47,52 @@ func BenchmarkAppendSync(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkRecycled is BenchmarkAppendSync where each segment of 32 MiB takes over the file of one that was dropped.
+func BenchmarkRecycled(b *testing.B) {
+	const size = 256 << 10
+	fsys, err := osfs.New(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	pool, err := segment.NewPool(fsys, "pool", segment.PoolLimits{FileBytes: 1 << 20, PoolBytes: 1 << 30})
+	if err != nil {
+		b.Fatal(err)
+	}
+	files := segment.NewFiles(fsys, 8)
+	files.Recycle(pool)
+	l, _, err := Open(b.Context(), Config{FS: fsys, Dir: testDir, Tag: testTag, Files: files}, Evidence{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := segmenttest.New(b)
+	turn := func(i int) []byte {
+		if cut := i%(32<<20/size) == 0; cut {
+			for _, s := range l.Segments() {
+				if s.State != StateClosed {
+					continue
+				}
+				if err := errors.Join(l.MarkSealed(s.Base, [32]byte{}, nil), l.DropBefore(s.End)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		return p.Data(1, size, i%(32<<20/size) == 0)
+	}
+	const warm = 3 * (32 << 20 / size)
+	for i := range warm {
+		mustAppend(b, l, turn(i))
+		mustSync(b, l)
+	}
+	b.SetBytes(size)
+	for i := warm; b.Loop(); i++ {
+		b.StopTimer()
+		msg := turn(i)
+		b.StartTimer()
+		mustAppend(b, l, msg)
+		mustSync(b, l)
 	}
 }
 

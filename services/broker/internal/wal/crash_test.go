@@ -54,6 +54,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		inner := newMem()
 		faulty := newFaulty(inner)
 		m := newModel(t)
+		m.pooled = seed%2 == 0
 		at := func(c faultfs.Call) {
 			if c.Op&(faultfs.Read|faultfs.List|faultfs.Stat) != 0 {
 				return // nothing has changed since the operation before

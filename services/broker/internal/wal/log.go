@@ -94,12 +94,17 @@ type Log struct {
 	overhang   bool // the open file has bytes behind its end that recovery did not dare to cut; the next write does
 	faults     []segment.Range
 	generation uint64
-	readers    []source // of sealed and closed; rebuilt when those change
-	frames     []segment.Frame
+	readers    []source        // of sealed and closed; rebuilt when those change
+	frames     []segment.Frame // of the running append
 
 	// syncing is held while a file is synced, closed or cut, so that no sync runs beside another one of the file: of two, the kernel
 	// tells only one about an error. Taken after mutate where both are.
 	syncing sync.Mutex
+	// indexed is how far the open segment's index was written, in bytes. Guarded by syncing.
+	indexed struct {
+		base partition.Offset
+		size int64
+	}
 
 	view    atomic.Pointer[view]
 	mark    atomic.Pointer[segment.Mark]
@@ -211,9 +216,7 @@ func (l *Log) fail(err error) error {
 }
 
 func (l *Log) poisonBy(err error) error {
-	if l.poison.CompareAndSwap(nil, &fault.Error{Kind: fault.DiskPoisoned, Err: err}) {
-		l.log.Error("log is poisoned, nothing is written to it any more", "dir", l.fs.Name(l.dir), "err", err)
-	}
+	l.poison.CompareAndSwap(nil, &fault.Error{Kind: fault.DiskPoisoned, Err: err})
 	return l.Err()
 }
 

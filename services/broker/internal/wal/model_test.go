@@ -25,6 +25,7 @@ type model struct {
 	sealed  partition.Offset
 	states  map[partition.Offset][]byte // of sealed segments, by end
 	mark    segment.Mark                // as the journal has it, durably
+	pooled  bool                        // files are recycled
 }
 
 func newModel(t testing.TB) *model {
@@ -32,10 +33,19 @@ func newModel(t testing.TB) *model {
 }
 
 func (m *model) config(fsys vfs.FS) Config {
-	return Config{FS: fsys, Dir: testDir, Tag: testTag, Log: discard(), Barrier: func(mark segment.Mark) error {
+	files := segment.NewFiles(fsys, 3)
+	cfg := Config{FS: fsys, Dir: testDir, Tag: testTag, Log: discard(), Files: files, Limits: Limits{IndexBytes: 4 << 10}, Barrier: func(mark segment.Mark) error {
 		m.mark = mark
 		return nil
 	}}
+	if m.pooled {
+		pool, err := segment.NewPool(fsys, "pool", segment.PoolLimits{FileBytes: 4 << 10, PoolBytes: 256 << 10})
+		if err != nil {
+			m.leader.TB.Fatalf("open pool: %v", err)
+		}
+		files.Recycle(pool)
+	}
+	return cfg
 }
 
 func (m *model) evidence() Evidence { return Evidence{HW: m.leader.HW, Mark: m.mark} }
@@ -247,6 +257,7 @@ func runModel(t testing.TB, seed uint64, steps int) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	fsys := newMem()
 	m := newModel(t)
+	m.pooled = seed%3 != 0
 	l, _, err := Open(t.Context(), m.config(fsys), m.evidence())
 	if err != nil {
 		return err

@@ -122,16 +122,7 @@ func (r *recovery) run(ctx context.Context) error {
 		l.setMark(l.generation, l.tail)
 	}
 	r.out.Tail, r.out.Start = l.tail, l.start()
-	r.report()
 	return nil
-}
-
-func (r *recovery) report() {
-	if r.out.Class == segment.Clean {
-		return
-	}
-	r.l.log.Warn("recovered a log", "dir", r.l.fs.Name(r.l.dir), "class", r.out.Class.String(), "end", uint64(r.out.End),
-		"cut", r.out.Cut.Limit-r.out.Cut.Position, "faults", len(r.out.Faults))
 }
 
 // list finds the files and removes what a crash left half made. A new directory becomes durable here: later it is not looked at again.

@@ -47,14 +47,14 @@ func (r *recovery) adoptLast(base partition.Offset) error {
 	if err := r.settle(base, proven, min(x.Size, info.Size), cut, info.Size); err != nil {
 		return diskError("settle", err)
 	}
-	if x.End == base && info.Size == 0 {
+	if x.End == base {
 		r.changed = true // perhaps its name is not durable yet
 	}
 	if r.end.Offset <= r.sealed && x.Size > 0 {
 		l.sealed = append(l.sealed, segment.AdoptSealed(l.files, l.dir, x, r.sumOf(base)))
 		return nil
 	}
-	l.open, l.overhang = segment.Adopt(l.files, l.dir, x), overhang
+	l.open, l.overhang = segment.Adopt(l.files, l.dir, x, cut), overhang
 	return nil
 }
 
@@ -62,7 +62,7 @@ func (r *recovery) adoptLast(base partition.Offset) error {
 // here, and what Assess needs.
 func (r *recovery) evidence(base partition.Offset, size int64) (prefix *segment.Index, proven int64, ev segment.Evidence) {
 	l := r.l
-	ev = segment.Evidence{Synced: max(base, r.sealed), Committed: r.ev.HW}
+	ev = segment.Evidence{Synced: max(base, r.sealed), Committed: r.ev.HW, Recycled: segment.IsRecycled(size)}
 	if x, err := segment.LoadIndex(l.fs, l.path(base, segment.IndexPart)); err == nil && x.Base == base && x.Tag == l.tag {
 		ev.Synced = max(ev.Synced, x.End)
 		if x.Size <= size {
@@ -93,7 +93,7 @@ func (r *recovery) checkMark(x *segment.Index) error {
 			return nil // behind damage nothing is known for sure
 		}
 	}
-	o := segment.Adopt(r.l.files, r.l.dir, x)
+	o := segment.Adopt(r.l.files, r.l.dir, x, 0)
 	defer o.Abandon()
 	place, _, err := o.Reader().EndAt(m.Offset)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *recovery) checkMark(x *segment.Index) error {
 // durable up to here.
 func (r *recovery) removeEmpty(base partition.Offset) error {
 	l := r.l
-	empty := segment.Adopt(l.files, l.dir, &segment.Index{Summary: segment.Summary{Base: base, End: base, Tag: l.tag}})
+	empty := segment.Adopt(l.files, l.dir, &segment.Index{Summary: segment.Summary{Base: base, End: base, Tag: l.tag}}, 0)
 	if err := empty.Remove(); err != nil {
 		return err
 	}

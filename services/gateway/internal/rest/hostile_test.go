@@ -30,6 +30,9 @@ func TestHostileRequests(t *testing.T) {
 		reason             string
 	}{
 		"cut JSON":                {"POST", "/v1/topics/orders:publish", `{`, nil, 400, "INVALID"},
+		"more behind it":          {"POST", "/v1/topics/orders:publish", `{"records":[{"text":"a"}]} x`, nil, 400, "INVALID"},
+		"a second value":          {"POST", "/v1/topics/orders:publish", `{"records":[{"text":"a"}]}{}`, nil, 400, "INVALID"},
+		"beyond a gRPC message":   {"POST", "/v1/topics/orders:publish", `{"records":[{"text":"` + strings.Repeat("a", 10<<20) + `"}]}`, nil, 413, "TOO_LARGE"},
 		"a list":                  {"POST", "/v1/topics/orders:publish", `[]`, nil, 400, "INVALID"},
 		"wrong type":              {"POST", "/v1/topics/orders:publish", `{"records":5}`, nil, 400, "INVALID"},
 		"bad base64":              {"POST", "/v1/topics/orders:publish", `{"records":[{"data":"%%%"}]}`, nil, 400, "INVALID"},

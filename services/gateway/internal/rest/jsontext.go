@@ -32,6 +32,9 @@ func prepareJSON(data []byte, path []string, depthMax int) ([]byte, error) {
 	if tooDeep, ok := errors.AsType[*fault.Error](err); ok {
 		return nil, tooDeep
 	}
+	if err == nil && s.more() { // the decoder behind stops at the value's end
+		return nil, fault.Errorf(fault.Invalid, "read JSON: there is more behind the value, at byte %d", s.at)
+	}
 	if err != nil || len(s.out) == 0 {
 		return data, nil //nolint:nilerr // the decoder behind says what is wrong, with its place.
 	}
@@ -58,6 +61,12 @@ func (s *scanner) space() byte {
 		}
 	}
 	return 0
+}
+
+// more tells whether anything but space is left.
+func (s *scanner) more() bool {
+	s.space()
+	return s.at < len(s.data)
 }
 
 // value walks over a value; the first matched elements of path lead to it (-1 = it is on another way).

@@ -8,9 +8,11 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -40,6 +42,10 @@ var offsetNames = map[fault.Kind]string{
 func problemOf(err error, more map[string]any) *problem {
 	st := faultwire.ToStatus(err)
 	f := faultwire.FromStatus(st)
+	if beyondMessage(st) { // gRPC has one code for this and for overload, which passes
+		f = fault.Errorf(fault.TooLarge, "the request is too large: %s", strings.TrimPrefix(st.Message(), "grpc: "))
+		st = faultwire.ToStatus(f)
+	}
 	details := map[string]any{"reason": f.Kind.Reason(), "retryable": f.Kind.Retryable()}
 	for _, detail := range st.Details() {
 		info, ok := detail.(*errdetails.ErrorInfo)
@@ -57,6 +63,12 @@ func problemOf(err error, more map[string]any) *problem {
 	}
 	maps.Copy(details, more)
 	return &problem{Code: f.Kind.HTTP(), Message: st.Message(), Details: []map[string]any{details}, retryAfter: f.RetryAfter.Seconds()}
+}
+
+// beyondMessage tells whether gRPC itself refused a message for its size.
+func beyondMessage(st *status.Status) bool {
+	return st.Code() == codes.ResourceExhausted && len(st.Details()) == 0 &&
+		(strings.HasPrefix(st.Message(), "grpc: received message larger than max") || strings.HasPrefix(st.Message(), "trying to send message larger than max"))
 }
 
 // httpProblem is an error that only HTTP has.

@@ -1,0 +1,199 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/seedqueue/sq/libs/vfs"
+)
+
+// Pool keeps the files of dropped segments, with the disk blocks they have, for new segments of the same disk: writing over a block and
+// syncing it costs about half of what a fresh one does. A file in the pool, and one that was taken out and is not full yet, has a size that
+// no sequence of batches has (recycledSize): so it is known, after any crash, that its end is not the segment's. Safe for concurrent use.
+type Pool struct {
+	fs     vfs.FS
+	dir    string
+	limits PoolLimits
+
+	mu struct {
+		sync.Mutex
+		free  []pooled
+		bytes int64 // of free
+		next  uint64
+	}
+}
+
+type pooled struct {
+	name string
+	size int64
+}
+
+// PoolLimits bounds a pool.
+type PoolLimits struct {
+	// FileBytes is the smallest file worth keeping.
+	FileBytes int64
+	// PoolBytes bounds all files together.
+	PoolBytes int64
+}
+
+const (
+	poolSuffix = ".free"
+	// batchUnit is what the size of every batch is a multiple of.
+	batchUnit = 8
+)
+
+// recycledSize gives the largest size up to n that says that a file is recycled.
+func recycledSize(n int64) int64 { return n/batchUnit*batchUnit - batchUnit + 1 }
+
+// IsRecycled tells by a file's size whether its end is not that of its segment: behind the batches lie bytes of an earlier life.
+func IsRecycled(size int64) bool { return size%batchUnit == 1 }
+
+// NewPool opens the pool in a directory, which it makes if missing, and takes over the files in it, as far as they fit.
+func NewPool(fsys vfs.FS, dir string, limits PoolLimits) (*Pool, error) {
+	if err := fsys.MkdirAll(dir); err != nil {
+		return nil, diskError("make pool", err)
+	}
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, diskError("list pool", err)
+	}
+	p := &Pool{fs: fsys, dir: dir, limits: limits}
+	for _, name := range names {
+		number, err := strconv.ParseUint(strings.TrimSuffix(name, poolSuffix), 10, 64)
+		if err != nil || !strings.HasSuffix(name, poolSuffix) {
+			continue
+		}
+		p.mu.next = max(p.mu.next, number+1)
+		if err := p.admit(dir + "/" + name); err != nil {
+			return nil, err
+		}
+	}
+	return p, poisoned("sync pool", fsys.SyncDir(dir))
+}
+
+// admit takes a file that is in the directory into the list, or removes it.
+func (p *Pool) admit(name string) error {
+	info, err := p.fs.Stat(name)
+	if err != nil {
+		return diskError("look at a pooled file", err)
+	}
+	size := info.Size
+	if !IsRecycled(size) && size >= p.limits.FileBytes && size > batchUnit {
+		size = recycledSize(size)
+		if err := p.mark(name, size); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	fits := IsRecycled(size) && p.mu.bytes+size <= p.limits.PoolBytes
+	if fits {
+		p.mu.free = append(p.mu.free, pooled{name, size})
+		p.mu.bytes += size
+	}
+	p.mu.Unlock()
+	if !fits {
+		return diskError("remove a pooled file", p.fs.Remove(name))
+	}
+	return nil
+}
+
+// mark gives a file the size that says what it is, durably.
+func (p *Pool) mark(name string, size int64) error {
+	file, err := p.fs.Open(name, vfs.Write)
+	if err != nil {
+		return diskError("open a pooled file", err)
+	}
+	defer file.Close()
+	if err := file.Truncate(size); err != nil {
+		return poisoned("cut a pooled file", err)
+	}
+	return poisoned("sync a pooled file", file.Sync())
+}
+
+// give moves a file that nobody has open into the pool; false if there is no room for it.
+func (p *Pool) give(name string) (bool, error) {
+	info, err := p.fs.Stat(name)
+	if err != nil {
+		return false, diskError("look at a segment", err)
+	}
+	p.mu.Lock()
+	fits := info.Size >= p.limits.FileBytes && p.mu.bytes+info.Size <= p.limits.PoolBytes
+	number := p.mu.next
+	p.mu.next++
+	p.mu.Unlock()
+	if !fits {
+		return false, nil
+	}
+	to := fmt.Sprintf("%s/%0*d%s", p.dir, baseDigits, number, poolSuffix)
+	if err := p.fs.Rename(name, to); err != nil {
+		return false, poisoned("move a segment into the pool", err)
+	}
+	// Only when its old name is gone for good may its bytes change.
+	for _, dir := range []string{p.dir, path.Dir(name)} {
+		if err := p.fs.SyncDir(dir); err != nil {
+			return false, poisoned("move a segment into the pool", err)
+		}
+	}
+	return true, p.admit(to)
+}
+
+// take moves a file of at most maxSize out of the pool to a name that is not taken, durably, and gives its size; 0 if there is none.
+func (p *Pool) take(name, dir string, maxSize int64) (int64, error) {
+	got := pooled{}
+	p.mu.Lock()
+	for i, file := range p.mu.free {
+		if file.size <= maxSize {
+			got = file
+			p.mu.free = append(p.mu.free[:i], p.mu.free[i+1:]...)
+			p.mu.bytes -= file.size
+			break
+		}
+	}
+	p.mu.Unlock()
+	if got.size == 0 {
+		return 0, nil
+	}
+	if _, err := p.fs.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		return 0, poisoned("take a pooled file", errors.Join(fs.ErrExist, err))
+	}
+	if err := p.fs.Rename(got.name, name); err != nil {
+		return 0, poisoned("take a pooled file", err)
+	}
+	for _, dir := range []string{dir, p.dir} {
+		if err := p.fs.SyncDir(dir); err != nil {
+			return 0, poisoned("take a pooled file", err)
+		}
+	}
+	return got.size, nil
+}
+
+// Shrink removes files until at most maxBytes are kept: a full disk needs the room. What is given later is kept as before.
+func (p *Pool) Shrink(maxBytes int64) error {
+	for {
+		p.mu.Lock()
+		last := len(p.mu.free) - 1
+		if last < 0 || p.mu.bytes <= maxBytes {
+			p.mu.Unlock()
+			return nil
+		}
+		file := p.mu.free[last]
+		p.mu.free = p.mu.free[:last]
+		p.mu.bytes -= file.size
+		p.mu.Unlock()
+		if err := p.fs.Remove(file.name); err != nil {
+			return diskError("remove a pooled file", err)
+		}
+	}
+}
+
+// Bytes tells how much disk the pool keeps.
+func (p *Pool) Bytes() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.bytes
+}
