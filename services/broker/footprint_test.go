@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,7 +31,6 @@ type process struct {
 	heap, rss  int64 // bytes; rss = resident and anonymous
 	goroutines int
 	files      int
-	cpu        time.Duration
 }
 
 func look(t *testing.T) process {
@@ -43,14 +39,7 @@ func look(t *testing.T) process {
 	runtime.GC()
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	p := process{
-		heap: int64(mem.HeapAlloc + mem.StackInuse), goroutines: runtime.NumGoroutine(),
-		cpu: time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
-	}
+	p := process{heap: int64(mem.HeapAlloc + mem.StackInuse), goroutines: runtime.NumGoroutine()}
 	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
 		p.files = len(fds)
 	}
@@ -66,8 +55,18 @@ func look(t *testing.T) process {
 	return p
 }
 
+// processor tells how much processor time this process has taken.
+func processor(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
 func (p process) less(q process) process {
-	return process{p.heap - q.heap, p.rss - q.rss, p.goroutines - q.goroutines, p.files - q.files, p.cpu - q.cpu}
+	return process{p.heap - q.heap, p.rss - q.rss, p.goroutines - q.goroutines, p.files - q.files}
 }
 
 // fleet is a broker with many partitions of one topic.
@@ -133,7 +132,7 @@ func (f *fleet) active(t *testing.T, incarnation partition.Incarnation) bool {
 }
 
 // start begins a life and waits until it leads all its partitions. It tells how long that took, nomination included.
-func (f *fleet) start(t *testing.T, dir string, incarnation partition.Incarnation) (b *broker.Broker, stop func(), took time.Duration) {
+func (f *fleet) start(t *testing.T, dir string, incarnation partition.Incarnation) (stop func(), took time.Duration) {
 	t.Helper()
 	fsys, err := osfs.New(dir)
 	if err != nil {
@@ -143,8 +142,8 @@ func (f *fleet) start(t *testing.T, dir string, incarnation partition.Incarnatio
 	cfg.NodeID, cfg.DataDir = 1, dir
 	cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = "127.0.0.1:0", "127.0.0.1:0", ""
 	begun := time.Now()
-	b, err = broker.New(t.Context(), cfg, broker.Deps{FS: fsys, Deps: node.Deps{
-		Clock: clock.Real(), Network: tcpnet.New(), Store: f.store, Log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	b, err := broker.New(t.Context(), cfg, broker.Deps{FS: fsys, Deps: node.Deps{
+		Clock: clock.Real(), Network: tcpnet.New(), Store: f.store, Log: slog.New(slog.DiscardHandler),
 		Metrics: prometheus.NewRegistry(), Tracers: noop.NewTracerProvider(), Rand: rand.Reader, Version: "test",
 	}})
 	if err != nil {
@@ -162,33 +161,27 @@ func (f *fleet) start(t *testing.T, dir string, incarnation partition.Incarnatio
 	}
 	w := world{store: f.store}
 	w.live(t, incarnation)
-	registered := time.Since(begun)
 	f.nominate(t, incarnation)
-	nominated := time.Since(begun)
 	for !f.active(t, incarnation) || b.Ready() != nil {
 		if time.Since(begun) > 3*time.Minute {
 			t.Fatalf("not ready: %v", b.Ready())
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	took = time.Since(begun)
-	t.Logf("registered after %v, nominated after %v, ready after %v", registered, nominated, took)
-	return b, stop, took
+	return stop, time.Since(begun)
 }
 
+// What an idle partition costs. SQ_FOOTPRINT (make footprint) says how many there are, and has it told what starting and doing nothing takes.
 func TestFootprint(t *testing.T) {
 	f := &fleet{store: memstore.New(clock.Real()), n: 300}
-	if text := os.Getenv("SQ_FOOTPRINT"); text != "" {
-		n, err := strconv.Atoi(text)
+	defer f.store.Close()
+	told := os.Getenv("SQ_FOOTPRINT")
+	if told != "" {
+		n, err := strconv.Atoi(told)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.n = n
-	}
-	defer f.store.Close()
-	dir := os.Getenv("SQ_FOOTPRINT_DIR")
-	if dir == "" {
-		dir = t.TempDir()
 	}
 	topic := topology.Topic{
 		V: 1, ID: topicID, Namespace: topology.DefaultNamespace, Name: "orders", Partitions: uint32(f.n), ReplicationFactor: 1, MapVersion: 1,
@@ -197,43 +190,22 @@ func TestFootprint(t *testing.T) {
 	w := world{store: f.store}
 	w.put(t, topology.TopicKey(topicID), topic)
 	w.put(t, topology.NameKey(topic.FullName()), topology.TopicRef{V: 1, ID: topicID})
-	prof := func(name string) func() {
-		if os.Getenv("SQ_FOOTPRINT_PROF") == "" {
-			return func() {}
-		}
-		file, _ := os.Create(os.Getenv("SQ_FOOTPRINT_PROF") + "/" + name)
-		pprof.StartCPUProfile(file)
-		return func() { pprof.StopCPUProfile(); file.Close() }
-	}
-
+	dir := t.TempDir()
 	before := look(t)
-	end := prof("create")
-	_, stop, created := f.start(t, dir, 1)
-	end()
+	stop, created := f.start(t, dir, 1)
 	stop()
-	end = prof("start")
-	_, stop, started := f.start(t, dir, 2)
-	end()
-	held := look(t)
-	end = prof("idle")
-	time.Sleep(10 * time.Second)
-	end()
-	var idle process
-	{
-		var usage syscall.Rusage
-		syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
-		idle.cpu = time.Duration(usage.Utime.Nano()+usage.Stime.Nano()) - held.cpu
+	stop, started := f.start(t, dir, 2)
+	per := look(t).less(before)
+	n := int64(f.n)
+	t.Logf("%d partitions: made in %v, started again in %v; each %d B of heap and stacks, %d B resident; %d goroutines, %d files",
+		n, created, started, per.heap/n, per.rss/n, per.goroutines, per.files)
+	if told != "" {
+		busy := processor(t)
+		time.Sleep(10 * time.Second)
+		t.Logf("10 s of doing nothing took %v of processor time", processor(t)-busy)
 	}
-	if d := os.Getenv("SQ_FOOTPRINT_PROF"); d != "" {
-		file, _ := os.Create(d + "/heap")
-		pprof.Lookup("heap").WriteTo(file, 0)
-		file.Close()
-	}
-	after := look(t)
-	per := after.less(before)
-	fmt.Printf("partitions %d: created in %v, started in %v\n", f.n, created, started)
-	fmt.Printf("heap+stacks %d B, rss %d B per partition; goroutines %d, files %d; cpu of 10 s idle %v\n",
-		per.heap/int64(f.n), per.rss/int64(f.n), per.goroutines, per.files, idle.cpu)
 	stop()
-	_ = before
+	if per.heap/n > 50_000 || per.goroutines > f.n+100 || per.files > 1024+100 {
+		t.Errorf("an idle partition costs too much: %+v for %d", per, n)
+	}
 }
