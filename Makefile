@@ -51,6 +51,13 @@ fuzz: ## Every fuzz target for FUZZTIME (60s).
 crash: ## Every crash point and every damaged bit of the log (long).
 	SQ_CRASH=full go test -count=1 -timeout 12h ./services/broker/internal/wal/ ./services/broker/internal/journal/ ./libs/segment/
 
+ROUNDS ?= 200
+FS ?=
+SEED ?=
+.PHONY: chaos
+chaos: ## ROUNDS (200) of kill -9 and worse under load; FS=ext4|xfs on a mounted image (root).
+	@tests/chaos/run.sh $(ROUNDS) "$(FS)" $(SEED)
+
 N ?= 1000000
 .PHONY: model
 model: ## The model of protocol and storage over N seeds (1000000).

@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/fault"
@@ -57,7 +58,8 @@ type Claim struct {
 	Guard       Compare
 }
 
-// ClaimBroker begins a broker's next life: it writes the ident with the incarnation raised by one.
+// ClaimBroker begins a broker's next life: it writes the ident with the incarnation raised by one. With none of the disks that the id had
+// before, it is refused (fault.Conflict) while a process is registered under the id: that is another broker, whose records are not here.
 func ClaimBroker(ctx context.Context, store Store, node partition.NodeID, zone string, disks []Disk) (Claim, error) {
 	key := BrokerIdentKey(node)
 	for {
@@ -66,18 +68,25 @@ func ClaimBroker(ctx context.Context, store Store, node partition.NodeID, zone s
 			return Claim{}, fault.Wrap("read "+key, err)
 		}
 		next := BrokerIdent{V: SchemaVersion, Incarnation: 1, Zone: zone, Disks: disks}
+		guards := []Compare{{Key: key, Want: kv.ModRevision}}
 		if ok {
 			old, err := Decode[BrokerIdent](kv.Value)
 			if err != nil {
 				return Claim{}, fault.Wrap("read "+key, err)
 			}
 			next.Incarnation = old.Incarnation + 1
+			if !shareDisk(old.Disks, disks) {
+				if err := refuseWhileLive(ctx, store, node); err != nil {
+					return Claim{}, err
+				}
+				guards = append(guards, Compare{Key: BrokerLiveKey(node)})
+			}
 		}
 		data, err := Encode(next)
 		if err != nil {
 			return Claim{}, err
 		}
-		result, err := store.Txn(ctx, []Compare{{Key: key, Want: kv.ModRevision}}, []Op{{Key: key, Value: data}})
+		result, err := store.Txn(ctx, guards, []Op{{Key: key, Value: data}})
 		switch {
 		case err == nil && result.Succeeded:
 			return Claim{Incarnation: next.Incarnation, Guard: Compare{Key: key, Want: result.Revision}}, nil
@@ -86,4 +95,22 @@ func ClaimBroker(ctx context.Context, store Store, node partition.NodeID, zone s
 		}
 		// Lost to another, or unknown: a life that nobody lives costs a number only.
 	}
+}
+
+func shareDisk(a, b []Disk) bool {
+	same := func(x Disk) bool { return slices.ContainsFunc(b, func(y Disk) bool { return x.ID == y.ID }) }
+	return len(a) == 0 && len(b) == 0 || slices.ContainsFunc(a, same)
+}
+
+func refuseWhileLive(ctx context.Context, store Store, node partition.NodeID) error {
+	kv, ok, _, err := store.Get(ctx, BrokerLiveKey(node))
+	if err != nil || !ok {
+		return fault.Wrap("read "+BrokerLiveKey(node), err)
+	}
+	where := "unreadable address"
+	if live, err := Decode[Live](kv.Value); err == nil {
+		where = live.Capnp
+	}
+	return fault.Errorf(fault.Conflict,
+		"node id %d: a broker with another data directory is registered under it (%s): choose another node-id, or stop that broker", node, where)
 }

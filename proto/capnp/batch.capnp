@@ -198,5 +198,7 @@ struct Snapshot @0xf5e4d3c2b1a09f10 {
     lo @1 :UInt64;
     baseOffset @2 :UInt64;
     appendTime @3 :Int64;
+    count @4 :UInt32;
+    bodyCrc @5 :UInt32;
   }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"path/filepath"
@@ -34,8 +35,13 @@ func newLayout(ctx context.Context, c *Cluster, o Options) (*layout, error) {
 			_ = lis.Close()
 		}
 	}()
-	for range enough { // all at once: one that is closed again might be given twice
-		lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	for tries := 0; len(held) < enough; tries++ { // all at once: one that is closed again might be given twice
+		// Below the ports that systems give to outgoing connections: one of those could have a process's port while it is down.
+		const first, ports = 10000, 22000
+		lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(ports)))
+		if err != nil && tries < ports {
+			continue // taken
+		}
 		if err != nil {
 			return nil, fmt.Errorf("find free ports: %w", err)
 		}

@@ -70,7 +70,9 @@ func (p *program) control(ctx context.Context, call func(context.Context, grpc.C
 	defer func() { _ = conn.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
+	answered := p.waiting(p.api)
 	err = call(ctx, conn)
+	answered()
 	if err == nil {
 		return nil
 	}

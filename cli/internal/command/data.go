@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
@@ -69,5 +70,27 @@ func (p *program) dataAdvice(err error) string {
 		return "Give a token that may do this in SQ_TOKEN."
 	default:
 		return ""
+	}
+}
+
+// patience is how long a call may take before a person is told that it is waited for.
+const patience = 3 * time.Second
+
+// waiting says, once, that an answer takes long. stop is called when it has come, and says nothing after that.
+func (p *program) waiting(addr string) (stop func()) {
+	var mu sync.Mutex
+	answered := false
+	timer := time.AfterFunc(patience, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !answered {
+			fmt.Fprintf(p.env.Stderr, "sq: no answer from %s in %v, still trying; Ctrl-C ends it, 'sq doctor' looks for the cause\n", addr, patience)
+		}
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		answered = true
 	}
 }

@@ -38,7 +38,7 @@ func (p *program) inspectFile(cmd *cobra.Command, show func(*cobra.Command, insp
 		if err != nil {
 			return usageError{err}
 		}
-		defer place.Close()
+		defer func() { _ = place.Close() }()
 		return show(cmd, inspect.Printer{Out: p.env.Stdout, JSON: output == outputJSON}, place)
 	}
 	outputFlag(cmd, &output)
@@ -64,7 +64,7 @@ broker writes, such a place is no fault.
 			show = out.Raw
 		}
 		err := show(cmd.Context(), place, place.Path)
-		if bad, ok := errors.AsType[*inspect.Bad](err); ok && place.Active {
+		if bad, ok := errors.AsType[*inspect.BadError](err); ok && place.Active {
 			fmt.Fprintf(p.env.Stderr, "sq: %v; a broker is using the directory and may be writing there\n", bad)
 			return nil
 		} else if ok {

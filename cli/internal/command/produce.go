@@ -192,7 +192,9 @@ func (o *produceOptions) producer(client *sq.Client, topic string) (*sq.Producer
 
 func (p *program) produceOne(ctx context.Context, producer *sq.Producer, topic string, r sq.Record, o *produceOptions) error {
 	start := p.env.Now()
+	answered := p.waiting(p.addr)
 	ack, err := producer.Send(ctx, r, o.send()...)
+	answered()
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,9 @@ func Run(ctx context.Context, env Env) int {
 	if err == nil {
 		return exitDone
 	}
+	if exit, ok := errors.AsType[exitError](err); ok {
+		return exit.code
+	}
 	if _, usage := errors.AsType[usageError](err); usage || !p.started {
 		fmt.Fprintf(env.Stderr, "sq: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
 		return exitUsage
@@ -76,7 +79,7 @@ func (p *program) root() *cobra.Command {
   sq produce orders hello    publish a record
   sq consume orders          read what is there
 
-Exit codes: 0 done, 1 failed, 2 not understood.`,
+Exit codes: 0 done, 1 failed, 2 not understood; doctor has its own.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRun: func(*cobra.Command, []string) {
@@ -84,13 +87,13 @@ Exit codes: 0 done, 1 failed, 2 not understood.`,
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = false
-	flags := root.PersistentFlags()
-	flags.StringVar(&p.addr, "addr", p.env.lookup(defaultAddr, "SQ_ADDR"), "data address of a gateway, host:port, several with commas (SQ_ADDR)")
-	flags.StringVar(&p.api, "api", p.env.lookup(defaultAPI, "SQ_API", "SQ_REST"), "control address of a gateway (gRPC), host:port (SQ_API)")
 	root.Version = version.Version()
 	root.SetVersionTemplate(versionText())
 	plainHelp(root, p.env.Stdout)
+	flags := root.PersistentFlags()
+	flags.StringVar(&p.addr, "addr", p.env.lookup(defaultAddr, "SQ_ADDR"), "data address of a gateway, host:port, several with commas (SQ_ADDR)")
+	flags.StringVar(&p.api, "api", p.env.lookup(defaultAPI, "SQ_API", "SQ_REST"), "control address of a gateway (gRPC), host:port (SQ_API)")
 	flags.StringVar(&p.namespace, "namespace", p.env.lookup("", "SQ_NAMESPACE"), "namespace of the topic; empty = default (SQ_NAMESPACE)")
-	root.AddCommand(p.dev(), p.produce(), p.consume(), p.topic(), p.bench(), p.inspect(), p.version())
+	root.AddCommand(p.dev(), p.produce(), p.consume(), p.topic(), p.bench(), p.inspect(), p.doctor(), p.version())
 	return root
 }

@@ -13,19 +13,20 @@ import (
 	"github.com/seedqueue/sq/proto/batch"
 )
 
-// Bad is the first place of a file that cannot be read.
-type Bad struct {
+// BadError is the first place of a file that cannot be read.
+type BadError struct {
 	Offset   partition.Offset
 	Position int64
 	Err      error
 }
 
-func (b *Bad) Error() string {
+// Error says where no batch is, and why.
+func (b *BadError) Error() string {
 	return fmt.Sprintf("no batch at offset %d, position %d: %v", b.Offset, b.Position, b.Err)
 }
 
 // Unwrap gives the cause.
-func (b *Bad) Unwrap() error { return b.Err }
+func (b *BadError) Unwrap() error { return b.Err }
 
 // frame is a batch in JSON.
 type frame struct {
@@ -55,7 +56,7 @@ type frame struct {
 	Says           fields `json:"says,omitempty"`
 }
 
-// Segment shows the frames of a segment. A *Bad error says where they end too early.
+// Segment shows the frames of a segment. A *BadError error says where they end too early.
 func (p Printer) Segment(ctx context.Context, files vfs.FS, name string) error {
 	if !p.JSON {
 		if err := p.line(segmentColumns, "OFFSET", "POSITION", "BYTES", "EPOCH", "APPENDED", "COUNT", "CODEC", "PRODUCER", "WHAT"); err != nil {
@@ -126,7 +127,7 @@ func frames(ctx context.Context, files vfs.FS, name string, visit func(*segment.
 		return nil // what lies behind the batches is of the file's earlier life
 	}
 	if s.Err() != nil {
-		return &Bad{Offset: s.Place().Offset, Position: s.Place().Position, Err: s.Err()}
+		return &BadError{Offset: s.Place().Offset, Position: s.Place().Position, Err: s.Err()}
 	}
 	return nil
 }

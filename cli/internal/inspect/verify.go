@@ -32,7 +32,7 @@ func verify(ctx context.Context, path string, quick bool) (*datadir.Report, erro
 	if err != nil {
 		return nil, err
 	}
-	defer place.Close()
+	defer func() { _ = place.Close() }()
 	return datadir.Verify(ctx, place, place.Path, datadir.Options{Active: place.Active, Quick: quick}) //nolint:wrapcheck // says what was attempted.
 }
 

@@ -202,7 +202,7 @@ func (c *Client) retry(ctx context.Context, l *gateway.Link, op string, try func
 		if !again {
 			return last
 		}
-		c.log.DebugContext(ctx, "call is tried again", "op", op, "attempt", attempt, "err", last)
+		c.log.Log(ctx, gateway.RetryLevel(attempt+1), "call is tried again", "op", op, "attempt", attempt, "err", last)
 		if !c.pause(ctx, attempt, last.RetryAfter) {
 			return ended(ctx, op, last)
 		}
@@ -222,7 +222,7 @@ func ended(ctx context.Context, op string, last *Error) error {
 	if reason == nil {
 		reason = last
 	}
-	return &Error{Kind: KindOf(cause), Op: op, Err: fmt.Errorf("%w; last attempt: %s: %w", cause, last.Kind, reason)}
+	return &Error{Kind: KindOf(cause), Op: op, Err: fmt.Errorf("%w; last attempt: %s: %w", cause, last.Kind, reason), last: last.Kind, tried: true}
 }
 
 // pause waits before attempt+1; false if ctx ended first.

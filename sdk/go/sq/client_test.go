@@ -1,8 +1,10 @@
 package sq_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -207,5 +209,37 @@ func TestErrorTexts(t *testing.T) {
 	}
 	if sq.FsyncQuorum.String() != "fsync-quorum" || sq.WrittenQuorum.String() != "written-quorum" || sq.DurabilityNone.String() != "none" {
 		t.Error("a durability has another name than everywhere")
+	}
+}
+
+// Whoever watches a call that is tried again and again hears why, now and then, and not about every hiccup.
+func TestRetriesAreToldInTheEnd(t *testing.T) {
+	for _, c := range []struct {
+		refused int
+		warned  int
+	}{{3, 0}, {8, 1}} {
+		for name, call := range map[string]sqtest.Call{"publish": sqtest.Publish, "list": sqtest.ListOffsets, "fetch": sqtest.Fetch} {
+			var out bytes.Buffer
+			log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			ctx, server, client := setUp(t, sq.Log(log))
+			server.CreateTopic("orders", 1)
+			server.Inject(call, sqtest.Refuse(sq.KindDiskFull, 0), c.refused)
+			if _, err := client.Producer("orders").Send(ctx, sq.Record{Value: value(1)}); err != nil {
+				t.Fatal(err)
+			}
+			readAll(ctx, t, client, "orders")
+			if err := client.Close(); err != nil { // nobody writes to out any more
+				t.Fatal(err)
+			}
+			warned := 0
+			for line := range strings.Lines(out.String()) {
+				if strings.Contains(line, "disk") {
+					warned++
+				}
+			}
+			if warned != c.warned {
+				t.Errorf("%s refused %d times: %d warnings: %s", name, c.refused, warned, out.String())
+			}
+		}
 	}
 }

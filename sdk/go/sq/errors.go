@@ -25,6 +25,8 @@ var (
 	ErrOffsetOutOfRange error = &kindError{KindOffsetOutOfRange, "offset is above the high watermark"}
 	// ErrOverloaded: the cluster refused for load until the context ended.
 	ErrOverloaded error = &kindError{KindOverloaded, "overloaded"}
+	// ErrDiskFull: the disk of the leader was full until the context ended.
+	ErrDiskFull error = &kindError{KindDiskFull, "disk full"}
 	// ErrUnavailable: nobody could serve the call until the context ended, or at Open.
 	ErrUnavailable error = &kindError{KindUnavailable, "unavailable"}
 	// ErrUnauthenticated: the token is missing or wrong.
@@ -57,6 +59,9 @@ type Error struct {
 	RetryAfter time.Duration
 	// Offset goes with KindOffsetTrimmed (log start), KindOffsetOutOfRange (high watermark), KindOutOfOrder (next sequence).
 	Offset int64
+
+	last  Kind // of the last attempt before the context ended
+	tried bool // last is known
 }
 
 // Error gives "op: cause".
@@ -81,10 +86,11 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is makes errors.Is(err, ErrTopicNotFound) and its like work.
+// Is makes errors.Is(err, ErrTopicNotFound) and its like work. Where a context ended while something was tried again and again, it is also true
+// of what the last attempt met: ErrOverloaded, ErrDiskFull, ErrUnavailable.
 func (e *Error) Is(target error) bool {
 	s, ok := target.(*kindError)
-	return ok && s.kind == e.Kind
+	return ok && (s.kind == e.Kind || e.tried && s.kind == e.last)
 }
 
 // KindOf finds the kind of an error of this package. The end of a context is KindDeadlineExceeded or KindCanceled; anything else, nil
@@ -160,7 +166,13 @@ func errorOf(op string, err error) *Error {
 		return &again
 	}
 	e := fault.Of(op, err)
-	return &Error{Kind: Kind(e.Kind), Op: e.Op, Err: e.Err, RetryAfter: e.RetryAfter, Offset: e.Offset}
+	out := &Error{Kind: Kind(e.Kind), Op: e.Op, Err: e.Err, RetryAfter: e.RetryAfter, Offset: e.Offset}
+	if out.Kind == KindDeadlineExceeded || out.Kind == KindCanceled {
+		if last, ok := errors.AsType[*fault.Error](e.Err); ok {
+			out.last, out.tried = Kind(last.Kind), true
+		}
+	}
+	return out
 }
 
 // faultOf is the other way round, for the layers below that judge an error of ours; nil stays nil.

@@ -67,7 +67,7 @@ func (f *fetcher) run(ctx context.Context) {
 			}
 			continue
 		}
-		f.stream.client.log.DebugContext(ctx, "fetch is tried again", "topic", f.stream.name, "partition", f.partition, "offset", f.offset, "err", e)
+		f.stream.client.log.Log(ctx, gateway.RetryLevel(failures+1), "fetch is tried again", "topic", f.stream.name, "partition", f.partition, "offset", f.offset, "err", e)
 		if e.Kind != KindOffsetTrimmed && !f.stream.client.pause(ctx, failures, e.RetryAfter) {
 			return
 		}

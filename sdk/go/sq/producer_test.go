@@ -125,6 +125,8 @@ func TestEndOfContext(t *testing.T) {
 		{"no answer before it was stored", sqtest.DropBefore(), 0, sq.ErrOutcomeUnknown, nil},
 		{"no answer at all", sqtest.Hang(), 0, sq.ErrOutcomeUnknown, nil},
 		{"always refused", sqtest.Refuse(sq.KindOverloaded, 0), 0, context.DeadlineExceeded, sq.ErrOutcomeUnknown},
+		{"overloaded until the end", sqtest.Refuse(sq.KindOverloaded, 0), 0, sq.ErrOverloaded, sq.ErrOutcomeUnknown},
+		{"disk full until the end", sqtest.Refuse(sq.KindDiskFull, 0), 0, sq.ErrDiskFull, sq.ErrOverloaded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, server, client := setUp(t)
@@ -413,7 +415,7 @@ func TestDeliveryTimeout(t *testing.T) {
 	p := c.Producer("orders", sq.DeliveryTimeout(50*time.Millisecond), sq.Linger(0))
 	answers := make(chan error, 1)
 	p.Go(sq.Record{}, func(_ sq.Ack, err error) { answers <- err })
-	if err := <-answers; sq.KindOf(err) != sq.KindDeadlineExceeded {
+	if err := <-answers; sq.KindOf(err) != sq.KindDeadlineExceeded || !errors.Is(err, sq.ErrUnavailable) {
 		t.Errorf("refused until the end: %v", err)
 	}
 }

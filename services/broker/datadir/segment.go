@@ -241,7 +241,8 @@ func (c *segmentCheck) report(a *segment.Assessment, size int64) {
 			"offsets %d to %d (bytes %d to %d) cannot be read, and they were durable: %s", bad.From, bad.To, bad.Position, bad.Limit, why)
 	}
 	cut := a.Cut.Limit > a.Cut.Position
-	class, text := segment.Clean, ""
+	var class segment.Class
+	var text string
 	switch {
 	case cut && a.Suspect:
 		class = segment.Suspect

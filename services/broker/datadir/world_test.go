@@ -3,6 +3,7 @@ package datadir_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -151,7 +152,7 @@ func (d *disk) read(name string) []byte {
 	size, err := file.Size()
 	d.must(err)
 	p := make([]byte, size)
-	if _, err := file.ReadAt(p, 0); err != nil && err != io.EOF {
+	if _, err := file.ReadAt(p, 0); err != nil && !errors.Is(err, io.EOF) {
 		d.t.Fatal(err)
 	}
 	return p

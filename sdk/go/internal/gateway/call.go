@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
@@ -16,6 +17,21 @@ type Place struct {
 	// Micros, where ByTime: the first offset appended at or after it, microseconds since 1970.
 	Micros int64
 	ByTime bool
+}
+
+// What is tried again is told to debuggers only, until it has failed so often that whoever watches must hear why nothing happens; with the
+// usual pauses that is after 2 s, and then about once a minute.
+const (
+	warnFirst = 7
+	warnEvery = 30
+)
+
+// RetryLevel gives the level to log the n-th failure in a row at, n ≥ 1.
+func RetryLevel(n int) slog.Level {
+	if n >= warnFirst && (n-warnFirst)%warnEvery == 0 {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
 }
 
 // Offsets are those around a partition's log.

@@ -13,6 +13,7 @@ import (
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/sdk/go/internal/fault"
+	"github.com/seedqueue/sq/sdk/go/internal/gateway"
 	"github.com/seedqueue/sq/sdk/go/internal/session"
 )
 
@@ -312,7 +313,7 @@ func (l *lane) settle(ctx context.Context, a answer, begun bool) {
 		l.retryAt = l.box.cfg.Now().Add(l.box.cfg.Backoff(l.failures, err.RetryAfter))
 		l.failures++
 	}
-	l.box.cfg.Log.DebugContext(ctx, "publish is not stored yet", "topic", l.box.cfg.Topic, "partition", l.partition, "attempt", f.Attempts, "err", err)
+	l.box.cfg.Log.Log(ctx, gateway.RetryLevel(l.failures), "publish is not stored yet", "topic", l.box.cfg.Topic, "partition", l.partition, "attempt", f.Attempts, "err", err)
 }
 
 // warn says once a lane that acks are weaker than the topic asks for: whoever relies on it should hear of it.

@@ -24,7 +24,7 @@ func (t *Table) Fill(out batchcapnp.Snapshot) error {
 	}
 	var live []key
 	for _, k := range t.order[t.gone:] {
-		if t.keys[k.id] == k.base {
+		if t.keys[k.id] == k.sent {
 			live = append(live, k)
 		}
 	}
@@ -36,7 +36,9 @@ func (t *Table) Fill(out batchcapnp.Snapshot) error {
 		e := keys.At(i)
 		e.SetHi(k.id.Hi)
 		e.SetLo(k.id.Lo)
-		e.SetBaseOffset(uint64(k.base))
+		e.SetBaseOffset(uint64(k.sent.base))
+		e.SetCount(k.sent.count)
+		e.SetBodyCrc(k.sent.crc)
 		e.SetAppendTime(k.time)
 	}
 	return nil
@@ -87,8 +89,11 @@ func Load(in batchcapnp.Snapshot) (*Table, error) {
 	}
 	for i := range keys.Len() {
 		e := keys.At(i)
-		k := key{id: batch.Key128{Hi: e.Hi(), Lo: e.Lo()}, base: partition.Offset(e.BaseOffset()), time: e.AppendTime()}
-		t.keys[k.id] = k.base
+		k := key{
+			id: batch.Key128{Hi: e.Hi(), Lo: e.Lo()}, time: e.AppendTime(),
+			sent: sent{base: partition.Offset(e.BaseOffset()), count: e.Count(), crc: e.BodyCrc()},
+		}
+		t.keys[k.id] = k.sent
 		t.order = append(t.order, k)
 	}
 	return t, nil

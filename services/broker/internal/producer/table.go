@@ -19,6 +19,7 @@ const (
 	Reused                      // its sequence was used for another batch
 	Gap                         // batches before it are missing: Next is expected
 	Unknown                     // no such session, and it does not begin one
+	KeyReused                   // its Idempotency-Key was used for other records
 )
 
 // Verdict is what the table knows of a batch.
@@ -37,6 +38,13 @@ type sent struct {
 }
 
 func (b sent) end() uint64 { return b.first + uint64(b.count) }
+
+// keyedOf is what is remembered of a batch by its Idempotency-Key.
+func keyedOf(h *batch.Header) sent {
+	b := sentOf(h)
+	b.first = 0
+	return b
+}
 
 func sentOf(h *batch.Header) sent {
 	return sent{first: h.BaseSequence, count: h.RecordCount, crc: h.BodyCRC, base: partition.Offset(h.BaseOffset)}
@@ -63,7 +71,7 @@ func (s *session) add(b sent, time int64) {
 // key is a remembered Idempotency-Key.
 type key struct {
 	id   batch.Key128
-	base partition.Offset
+	sent sent // its place and contents, without a sequence
 	time int64
 }
 
@@ -71,17 +79,17 @@ type key struct {
 type Table struct {
 	sessions map[uint64]*session
 	pending  map[uint64][]sent // above the high watermark, oldest first
-	keys     map[batch.Key128]partition.Offset
+	keys     map[batch.Key128]sent
 	order    []key // of keys, by append; oldest first
 	gone     int   // entries of order before it are gone
-	overlay  map[batch.Key128]partition.Offset
+	overlay  map[batch.Key128]sent
 }
 
 // New makes an empty table.
 func New() *Table {
 	return &Table{
 		sessions: map[uint64]*session{}, pending: map[uint64][]sent{},
-		keys: map[batch.Key128]partition.Offset{}, overlay: map[batch.Key128]partition.Offset{},
+		keys: map[batch.Key128]sent{}, overlay: map[batch.Key128]sent{},
 	}
 }
 
@@ -99,12 +107,15 @@ func (t *Table) Check(h *batch.Header) Verdict {
 		}
 	}
 	if !h.DedupeKey.IsZero() {
-		base, ok := t.overlay[h.DedupeKey]
+		known, ok := t.overlay[h.DedupeKey]
 		if !ok {
-			base, ok = t.keys[h.DedupeKey]
+			known, ok = t.keys[h.DedupeKey]
 		}
-		if ok {
-			return duplicate(base, h.RecordCount)
+		switch {
+		case ok && (known.count != h.RecordCount || known.crc != h.BodyCRC):
+			return Verdict{Outcome: KeyReused}
+		case ok:
+			return duplicate(known.base, known.count)
 		}
 	}
 	return Verdict{Outcome: Fresh}
@@ -161,7 +172,7 @@ func (t *Table) Append(h *batch.Header) {
 		}
 	}
 	if !h.DedupeKey.IsZero() {
-		t.overlay[h.DedupeKey] = partition.Offset(h.BaseOffset)
+		t.overlay[h.DedupeKey] = keyedOf(h)
 	}
 }
 
@@ -170,7 +181,7 @@ func (t *Table) Cut(h *batch.Header) {
 	if pending := t.pending[h.ProducerID]; len(pending) > 0 && pending[len(pending)-1].base == partition.Offset(h.BaseOffset) {
 		t.setPending(h.ProducerID, pending[:len(pending)-1])
 	}
-	if base, ok := t.overlay[h.DedupeKey]; ok && base == partition.Offset(h.BaseOffset) {
+	if b, ok := t.overlay[h.DedupeKey]; ok && b.base == partition.Offset(h.BaseOffset) {
 		delete(t.overlay, h.DedupeKey)
 	}
 }
@@ -190,11 +201,11 @@ func (t *Table) Commit(h *batch.Header) {
 		s.add(sentOf(h), h.AppendTime)
 	}
 	if !h.DedupeKey.IsZero() {
-		if pending, ok := t.overlay[h.DedupeKey]; ok && pending == base {
+		if pending, ok := t.overlay[h.DedupeKey]; ok && pending.base == base {
 			delete(t.overlay, h.DedupeKey)
 		}
-		t.keys[h.DedupeKey] = base
-		t.order = append(t.order, key{id: h.DedupeKey, base: base, time: h.AppendTime})
+		t.keys[h.DedupeKey] = keyedOf(h)
+		t.order = append(t.order, key{id: h.DedupeKey, sent: keyedOf(h), time: h.AppendTime})
 	}
 	t.forget(h.AppendTime - Window.Microseconds())
 }
@@ -211,7 +222,7 @@ func (t *Table) setPending(id uint64, pending []sent) {
 func (t *Table) forget(before int64) {
 	for t.gone < len(t.order) && (t.order[t.gone].time < before || len(t.order)-t.gone > KeysMax) {
 		k := t.order[t.gone]
-		if t.keys[k.id] == k.base {
+		if t.keys[k.id] == k.sent {
 			delete(t.keys, k.id)
 		}
 		t.gone++

@@ -109,6 +109,19 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %d (-want +got):\n%s", c.key, diff)
 		}
 	}
+	// The same key with other contents is another request, stored or not yet.
+	for key := range uint64(3) {
+		for _, change := range []func(*batch.Header){
+			func(h *batch.Header) { h.BodyCRC++ },
+			func(h *batch.Header) { h.RecordCount, h.LastOffsetDelta = 3, 2 },
+		} {
+			other := keyed(key+1, 0, 0)
+			change(other)
+			if v := table.Check(other); v.Outcome != KeyReused {
+				t.Errorf("key %d with other contents: %+v", key+1, v)
+			}
+		}
+	}
 	// The window is a matter of append times: the first key is out of it, the second is not.
 	stored(table, keyed(5, 20, Window+time.Second))
 	if v := table.Check(keyed(1, 0, 0)); v.Outcome != Fresh {

@@ -132,6 +132,8 @@ func (r *Replica) admitOne(q *queued, base partition.Offset) bool {
 		r.answer(q, p, nil)
 	case producer.Reused:
 		r.refuse(q, fault.Errorf(fault.SequenceReused, "publish: producer %d sent another batch as sequence %d", q.header.ProducerID, q.header.BaseSequence))
+	case producer.KeyReused:
+		r.refuse(q, fault.Errorf(fault.Conflict, "publish: the Idempotency-Key was used for other records within the last %v", producer.Window))
 	case producer.Gap:
 		r.refuse(q, &fault.Error{
 			Kind: fault.OutOfOrder, Offset: v.Next, Err: fault.Errorf(fault.OutOfOrder,

@@ -73,14 +73,13 @@ func (s *Scrubber) Run(ctx context.Context) error {
 			if ok {
 				wait = min(wait, at.Sub(now))
 			}
-			if sleep(ctx, s.deps.Clock, wait) != nil {
+			if !s.sleep(ctx, wait) {
 				return nil
 			}
 			continue
 		}
 		p.begin(&next, now)
-		s.segment(ctx, &next)
-		if ctx.Err() != nil {
+		if !s.segment(ctx, &next) {
 			return nil
 		}
 		if now := s.deps.Clock.Now(); p.done(&next, s.deps.Segments(), now) {
@@ -107,19 +106,26 @@ func (s *Scrubber) prune(all []Segment) {
 	s.metrics.faulty.Set(float64(len(s.faulty)))
 }
 
-// segment reads a segment and tells what is wrong with it.
-func (s *Scrubber) segment(ctx context.Context, seg *Segment) {
+// sleep waits; false when ctx has ended.
+func (s *Scrubber) sleep(ctx context.Context, d time.Duration) bool {
+	return sleep(ctx, s.deps.Clock, d) == nil
+}
+
+// segment reads a segment and tells what is wrong with it; false when ctx has ended before that is known.
+func (s *Scrubber) segment(ctx context.Context, seg *Segment) bool {
 	bad := s.read(ctx, seg)
 	if bad != nil && ctx.Err() == nil {
 		bad = s.read(ctx, seg)
 	}
 	switch {
 	case ctx.Err() != nil:
+		return false
 	case bad == nil:
 		s.good(seg)
 	case s.listed(seg):
 		s.bad(bad)
 	}
+	return true
 }
 
 func (s *Scrubber) read(ctx context.Context, seg *Segment) *Fault {

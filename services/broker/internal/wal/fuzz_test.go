@@ -42,7 +42,8 @@ func FuzzOpen(f *testing.F) {
 		for i, r := range []*Recovery{&end, &again} {
 			l, got, err := Open(t.Context(), Config{FS: fsys, Dir: testDir, Tag: testTag}, ev)
 			if err != nil {
-				if !fault.Is(err, fault.Corrupt) || i == 1 {
+				// A made-up mark may contradict a segment only once that has become the last.
+				if !fault.Is(err, fault.Corrupt) || i == 1 && ev.Mark.Offset == 0 {
 					t.Errorf("open %d: %v", i+1, err)
 				}
 				return

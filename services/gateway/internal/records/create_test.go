@@ -3,6 +3,9 @@ package records
 import (
 	"context"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/topology"
@@ -34,5 +37,18 @@ func TestPublishCreatesAMissingTopicWhereThatIsAllowed(t *testing.T) {
 	res, err := w.services[1].Publish(t.Context(), missing)
 	if err != nil || res.GetResults()[0].GetError() != nil {
 		t.Fatalf("publish with a creator: %v, %v", res, err)
+	}
+}
+
+// A request that is sent again with its key has the same contents, whatever the time is by then.
+func TestRepeatableTimes(t *testing.T) {
+	now, given := time.Unix(100, 0), time.Unix(7, 0)
+	plain := &datav1.NewRecord{}
+	dated := &datav1.NewRecord{Timestamp: timestamppb.New(given)}
+	if got := repeatable([]*datav1.NewRecord{plain, dated}, now); !got.Equal(given) {
+		t.Errorf("with a time given: %v", got)
+	}
+	if got := repeatable([]*datav1.NewRecord{plain, plain}, now); !got.Equal(now) {
+		t.Errorf("without: %v", got)
 	}
 }

@@ -3,6 +3,7 @@ package records
 import (
 	"context"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"google.golang.org/grpc/metadata"
@@ -31,6 +32,9 @@ func (s *Service) Publish(ctx context.Context, req *datav1.PublishRequest) (*dat
 		return nil, fault.Errorf(fault.Invalid, "records: there are %d; a request has 1 to %d", n, s.cfg.Limits.Records)
 	}
 	now := s.cfg.Clock.Now()
+	if key != "" {
+		now = repeatable(req.GetRecords(), now)
+	}
 	records := make([]batch.Record, len(req.GetRecords()))
 	for i, in := range req.GetRecords() {
 		if records[i], err = fromNew(in, now); err != nil {
@@ -197,4 +201,15 @@ func durabilityName(d wirecapnp.Durability) string {
 	default:
 		return "none"
 	}
+}
+
+// repeatable gives the time of records that carry none: the first that is given, so that a request sent again with its Idempotency-Key has
+// the same contents; if none is given it does not become part of them.
+func repeatable(records []*datav1.NewRecord, now time.Time) time.Time {
+	for _, rec := range records {
+		if rec.GetTimestamp() != nil {
+			return rec.GetTimestamp().AsTime()
+		}
+	}
+	return now
 }

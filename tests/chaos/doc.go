@@ -1,0 +1,11 @@
+// Package chaos breaks SQ under load and checks every record that was acknowledged.
+//
+//  1. TestRounds: processes are killed, stopped, paused, and, on a file system of the test's own, cut from power, while producers and readers
+//     work. After every round all is read back and checked (package history). SQ_CHAOS_ROUNDS is the number of rounds, SQ_CHAOS_FS (ext4, xfs)
+//     makes and mounts an image for the broker's data, SQ_CHAOS_SEED repeats the choices of an earlier run, though not its timing.
+//  2. TestFailedSync: the kernel fails a sync of the broker; it ends, and says why; nothing acknowledged is lost.
+//  3. TestFullDisk: a full file system refuses records in words, serves reads, starts again, and goes on when there is room.
+//
+// It is all tests. Images and failing syncs need root, loop devices and strace; without them those tests are skipped and say so, but rounds on a
+// file system that was asked for fail then. `make chaos` runs many rounds; see docs/operations/chaos.md.
+package chaos
