@@ -166,11 +166,13 @@ func (r *rounds) kill() string {
 	how := r.rng.IntN(100)
 	switch {
 	case how < 30 && r.volume != nil:
-		// First the process: while a file system is shut down, ext4 and xfs may still call a sync done. In a real power cut nobody hears that.
-		c.Kill("broker")
+		// The process stands still before: while a file system is shut down, ext4 and xfs may still call a sync done. In a real power cut nobody
+		// hears that. A kill would let what is in the kernel come to its end.
+		r.freeze(c.Process("broker").PID())
 		if err := r.volume.cut(); err != nil {
 			t.Fatal(err)
 		}
+		c.Kill("broker")
 		if err := r.volume.remount(); err != nil {
 			t.Fatal(err)
 		}
@@ -199,6 +201,28 @@ func (r *rounds) kill() string {
 		c.AwaitReady(t)
 		return "kill of broker"
 	}
+}
+
+// freeze stops a process and returns when none of its threads runs its code any more: they are stopped, or in a call that they do not return from.
+func (r *rounds) freeze(pid int) {
+	r.signal(pid, syscall.SIGSTOP)
+	eventually(r.t, patience, "all threads of the broker are stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			if err != nil {
+				continue // it has ended
+			}
+			_, state, _ := strings.Cut(string(stat), ") ")
+			if !strings.HasPrefix(state, "T") && !strings.HasPrefix(state, "D") {
+				return false
+			}
+		}
+		return len(threads) > 0
+	})
 }
 
 // sleep lets up to d pass.
