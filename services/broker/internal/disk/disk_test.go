@@ -243,7 +243,7 @@ func TestFaults(t *testing.T) {
 				metrics := prometheus.NewRegistry()
 				w, err := New(Config{FS: disk, Clock: clock.Real(), Log: slog.New(slog.DiscardHandler), Metrics: metrics})
 				if err != nil {
-					if !fault.Is(err, fault.DiskPoisoned) || errno != syscall.EIO {
+					if !fault.Is(err, fault.DiskPoisoned) || vfs.IsFull(errno) {
 						t.Errorf("call %d, %v: %v", n, errno, err)
 					}
 					return
@@ -257,7 +257,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("call %d, %v: ok with a ballast of %d, %v", n, errno, info.Size, err)
 				}
 				cancel()
-				if err := <-ended; err != nil && (errno != syscall.EIO || w.State() != Poisoned) {
+				if err := <-ended; err != nil && (vfs.IsFull(errno) || w.State() != Poisoned) {
 					t.Errorf("call %d, %v: %v, %v", n, errno, w.State(), err)
 				}
 				if rule.Hits() == 0 {

@@ -11,20 +11,20 @@ type gauge struct {
 }
 
 func gauges() []gauge {
-	make := func(name, help string, of func(*status) float64) gauge {
+	of := func(name, help string, of func(*status) float64) gauge {
 		return gauge{prometheus.NewDesc("sq_broker_disk_"+name, help, nil, nil), of}
 	}
 	return []gauge{
-		make("state", "What the data disk takes: 0 everything, 1 no records, 2 no appends, 3 nothing, it has failed.",
+		of("state", "What the data disk takes: 0 everything, 1 no records, 2 no appends, 3 nothing, it has failed.",
 			func(s *status) float64 { return float64(s.state) }),
-		make("refuses", "1 while records are refused because the disk has little room left, or has failed, else 0.", func(s *status) float64 {
+		of("refuses", "1 while records are refused because the disk has little room left, or has failed, else 0.", func(s *status) float64 {
 			return float64(min(s.state, RefusesRecords))
 		}),
-		make("free_bytes", "Free bytes on the volume of the data disk.", func(s *status) float64 { return float64(s.usage.Free) }),
-		make("bytes", "Size of the volume of the data disk.", func(s *status) float64 { return float64(s.usage.Total) }),
-		make("refuse_records_bytes", "Free bytes below which records are refused.", func(s *status) float64 { return float64(s.marks.Records) }),
-		make("refuse_appends_bytes", "Free bytes below which appends are refused.", func(s *status) float64 { return float64(s.marks.Appends) }),
-		make("ballast_bytes", "Bytes that are held back for what makes room; 0 while they are let go.",
+		of("free_bytes", "Free bytes on the volume of the data disk.", func(s *status) float64 { return float64(s.usage.Free) }),
+		of("bytes", "Size of the volume of the data disk.", func(s *status) float64 { return float64(s.usage.Total) }),
+		of("refuse_records_bytes", "Free bytes below which records are refused.", func(s *status) float64 { return float64(s.marks.Records) }),
+		of("refuse_appends_bytes", "Free bytes below which appends are refused.", func(s *status) float64 { return float64(s.marks.Appends) }),
+		of("ballast_bytes", "Bytes that are held back for what makes room; 0 while they are let go.",
 			func(s *status) float64 { return float64(s.held) }),
 	}
 }

@@ -112,7 +112,7 @@ func (r *Replica) reread() {
 				r.later(r.reread)
 				return
 			}
-			r.step(quorum.Assigned{Assignment: a, Revision: revision, Reread: true, Time: r.time.micros})
+			r.step(quorum.Assigned{Assignment: a, Revision: revision, Reread: true, Time: r.time.Micros})
 		})
 	})
 }

@@ -156,7 +156,7 @@ func (r *Replica) finish(out outcome) {
 		r.step(ev)
 	}
 	if len(out.persisted) > 0 {
-		r.synced = r.time.elapsed
+		r.synced = r.time.Elapsed
 	}
 	for _, ev := range out.persisted {
 		r.step(ev)
@@ -183,7 +183,7 @@ func (r *Replica) unwritten(ev quorum.Unwritten, why error) {
 	if r.deps.NoRoom != nil {
 		r.deps.NoRoom()
 	}
-	r.io.retryAt = r.time.elapsed + retryWait
+	r.io.retryAt = r.time.Elapsed + retryWait
 	r.later(func() {}) // a round to try again in
 	r.log.Warn("cannot append, the batches are refused", "offset", ev.From, "err", why)
 	r.waiting.cut(r, ev.From, fault.Wrap("publish", why))
@@ -193,7 +193,7 @@ func (r *Replica) unwritten(ev quorum.Unwritten, why error) {
 
 // syncByInterval asks for the sync of an interval policy when it is due.
 func (r *Replica) syncByInterval() {
-	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced && r.time.elapsed-r.synced >= i {
+	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced && r.time.Elapsed-r.synced >= i {
 		report := r.core.Report()
 		r.addSync(report.Generation, report.End)
 	}

@@ -105,7 +105,7 @@ func (r *Replica) propose() {
 	}
 	r.queue = append(r.queue[:0], r.queue[taken:]...)
 	if len(group) > 0 {
-		r.step(quorum.Propose{Entries: group, Time: r.time.micros})
+		r.step(quorum.Propose{Entries: group, Time: r.time.Micros})
 		r.waiting.stamped(group)
 	}
 }

@@ -12,9 +12,11 @@ import (
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
+	"github.com/seedqueue/sq/services/broker/internal/wallclock"
 )
 
 // Replica is one replica of one partition. Open makes one, Close ends it.
@@ -24,11 +26,11 @@ type Replica struct {
 	log  *slog.Logger
 	wal  *wal.Log
 
-	mail     *mailbox
-	view     atomic.Pointer[view]
-	topic    atomic.Pointer[topology.Topic]
-	nextTick atomic.Int64 // monotonic, when a tick is wanted; nanoseconds since the replica was opened
-	opened   time.Time
+	mail   *mailbox
+	view   atomic.Pointer[view]
+	topic  atomic.Pointer[topology.Topic]
+	pace   pace.Pacer // of ticks
+	opened time.Time
 
 	stopping chan struct{} // closed by Close
 	stopOnce sync.Once
@@ -42,8 +44,8 @@ type Replica struct {
 	core     *quorum.State
 	fold     *fold.State
 	closing  sealed.Closing
-	now      *wallclock
-	time     reading
+	now      *wallclock.Clock
+	time     wallclock.Reading
 	queue    []queued // published, not yet appended
 	waiting  waitlist // appended, not yet committed
 	io       pipeline
@@ -84,7 +86,7 @@ func (r *Replica) ID() partition.UUID { return r.cfg.Self.Replica }
 
 // Assign tells the replica what the topology says about its partition, as of the revision of its key.
 func (r *Replica) Assign(a topology.Assignment, revision int64) {
-	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.micros}) })
+	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros}) })
 }
 
 // Configure tells the replica its topic's settings.
@@ -114,7 +116,7 @@ func cutPolicy(t topology.Topic) quorum.CutPolicy {
 
 // Tick lets time pass. It is cheap to call where nothing is due.
 func (r *Replica) Tick() {
-	if int64(r.deps.Clock.Now().Sub(r.opened)) >= r.nextTick.Load() {
+	if r.pace.Due(r.deps.Clock.Now().Sub(r.opened)) {
 		r.mail.signal()
 	}
 }
@@ -155,10 +157,10 @@ func (r *Replica) run() {
 
 // round takes in what has come, acts, and shows the result.
 func (r *Replica) round() {
-	r.time = r.now.read()
-	if r.time.jump != 0 {
+	r.time = r.now.Read()
+	if r.time.Jump != 0 {
 		r.deps.Metrics.clockJumps.Inc()
-		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.jump)
+		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.Jump)
 	}
 	r.calls, r.queue = r.mail.take(r.calls, r.queue)
 	for i, call := range r.calls {
@@ -174,47 +176,28 @@ func (r *Replica) round() {
 
 // tick passes time on if it is due.
 func (r *Replica) tick() {
-	if int64(r.time.elapsed) < r.nextTick.Load() {
+	if !r.pace.Due(r.time.Elapsed) {
 		return
 	}
-	r.step(quorum.Tick{Elapsed: r.time.elapsed, Time: r.time.micros})
+	r.step(quorum.Tick{Elapsed: r.time.Elapsed, Time: r.time.Micros})
 	r.syncByInterval()
 	r.waiting.expire(r)
 	r.keepHouse()
-	if end := r.core.End(); end != r.kept.end {
-		r.kept.end, r.kept.pause = end, tickIdle
-	} else {
-		r.kept.pause = min(2*r.kept.pause, r.tickRest())
-	}
-	r.nextTick.Store(int64(r.time.elapsed + r.kept.pause))
-}
-
-// tickRest is the longest pause between ticks: an idle partition costs next to nothing, and its ages are still seen in time.
-func (r *Replica) tickRest() time.Duration {
 	t := r.topic.Load()
-	rest := tickRest
-	for _, age := range []topology.Duration{t.SegmentAge, t.RetentionTime, t.LocalTime, t.TierMaxLag} {
-		if age > 0 {
-			rest = min(rest, time.Duration(age)/8)
-		}
-	}
-	return max(rest, tickIdle)
+	r.pace.Looked(r.time.Elapsed, uint64(r.core.End()), durationOf(t.SegmentAge), durationOf(t.RetentionTime), durationOf(t.LocalTime), durationOf(t.TierMaxLag))
 }
 
 // plan brings the next tick forward where something waits for it.
 func (r *Replica) plan() {
-	want := r.kept.pause
-	if r.kept.due || r.core.End() != r.kept.end {
-		want = tickIdle
+	r.pace.Moved(r.time.Elapsed, uint64(r.core.End()))
+	if r.kept.due {
+		r.pace.Need(r.time.Elapsed, pace.First)
 	}
 	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
-		want = tickActive
+		r.pace.Need(r.time.Elapsed, tickActive)
 	}
 	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced {
-		want = min(want, i)
-	}
-	if at := int64(r.time.elapsed + want); at < r.nextTick.Load() {
-		r.nextTick.Store(at)
+		r.pace.Need(r.time.Elapsed, i)
 	}
 }
 
@@ -275,7 +258,7 @@ func (r *Replica) shutdown() {
 	}
 	for r.io.busy && r.failure == nil {
 		<-r.mail.wake
-		r.time = r.now.read()
+		r.time = r.now.Read()
 		r.calls, r.queue = r.mail.take(r.calls, r.queue)
 		for i, call := range r.calls {
 			call()

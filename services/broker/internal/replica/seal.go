@@ -24,7 +24,7 @@ func (r *Replica) Seal(ctx context.Context) (SealResult, error) {
 			return
 		}
 		if r.core.Report().SegmentData {
-			r.step(quorum.SealRequested{Time: r.time.micros})
+			r.step(quorum.SealRequested{Time: r.time.Micros})
 		}
 		end := r.closing.End()
 		if end <= r.tier.marked {
