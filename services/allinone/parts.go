@@ -149,6 +149,7 @@ func (w *wiring) broker(ctx context.Context, id partition.NodeID) (part, error) 
 		}
 		cfg := broker.Defaults()
 		cfg.NodeID, cfg.ClusterID, cfg.LeaseTTL, cfg.SyncPolicy = uint64(id), w.cfg.ClusterID, w.cfg.LeaseTTL, w.cfg.SyncPolicy
+		cfg.JournalSize = journalSize
 		cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = inside(name), inside(name), ""
 		return broker.New(ctx, cfg, broker.Deps{Deps: w.process(name, w.net.At(name)), FS: disk})
 	}}

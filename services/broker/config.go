@@ -8,7 +8,9 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
+	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
@@ -21,6 +23,8 @@ type Config struct {
 	AdvertiseCapnp string        `koanf:"advertise-capnp" usage:"address that others reach the data port by; empty = the listen address"`
 	AdvertiseHTTP  string        `koanf:"advertise-http" usage:"address that others reach the HTTP port by; empty = the listen address"`
 	SyncPolicy     string        `koanf:"sync-policy" usage:"when records are synced to disk: every-batch (before the ack), an interval such as 100ms, or none"`
+	Journal        string        `koanf:"journal" usage:"how small appends become durable: auto (those that come together share a sync of the journal), always, or never (each file is synced)" oneof:"auto|always|never"`
+	JournalSize    config.Bytes  `koanf:"journal-size" usage:"disk that the journal takes for appends, 1MiB to 16GiB; taken when they first come together"`
 	BodyMemory     config.Bytes  `koanf:"body-memory" usage:"memory for batches that wait to be appended, 16MiB and up"`
 	ScrubRate      config.Bytes  `koanf:"scrub-rate" usage:"how fast sealed segments are read again to find damage, bytes a second, 64KiB to 1GiB; 0 = not at all"`
 	ScrubInterval  time.Duration `koanf:"scrub-interval" usage:"how long reading all of them again takes, where scrub-rate allows, 1s to 8760h"`
@@ -31,7 +35,8 @@ type Config struct {
 // Defaults of a Config. NodeID has none.
 func Defaults() Config {
 	return Config{
-		DataDir: "/var/lib/sq", CapnpHost: "localhost:6164", HTTPHost: "localhost:6162", SyncPolicy: "every-batch", BodyMemory: 256 << 20,
+		DataDir: "/var/lib/sq", CapnpHost: "localhost:6164", HTTPHost: "localhost:6162", SyncPolicy: "every-batch",
+		Journal: "auto", JournalSize: commit.DefaultRingBytes, BodyMemory: 256 << 20,
 		ScrubRate: 5 << 20, ScrubInterval: 7 * 24 * time.Hour,
 		Config: node.Defaults("localhost:6169"),
 	}
@@ -50,6 +55,12 @@ func (c Config) Validate() error {
 	}
 	if _, err := replica.ParseSyncPolicy(c.SyncPolicy); err != nil {
 		return fault.Errorf(fault.Invalid, "sync-policy: %w", err)
+	}
+	if _, err := commit.ParseMode(c.Journal); err != nil {
+		return fault.Errorf(fault.Invalid, "journal: %w", err)
+	}
+	if c.JournalSize < journalSizeMin || c.JournalSize > journal.MaxRingBytes {
+		return fault.Errorf(fault.Invalid, "journal-size: %v is outside %v to %v", c.JournalSize, config.Bytes(journalSizeMin), config.Bytes(journal.MaxRingBytes))
 	}
 	if c.BodyMemory < bodyMemoryMin {
 		return fault.Errorf(fault.Invalid, "body-memory: %v is below %v", c.BodyMemory, config.Bytes(bodyMemoryMin))

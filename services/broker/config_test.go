@@ -26,6 +26,8 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		`advertise-http: "x" is not host:port`:    func(c *broker.Config) { c.AdvertiseHTTP = "x" },
 		`cluster-id: "x" is not a UUID`:           func(c *broker.Config) { c.ClusterID = "x" },
 		`sync-policy: sync policy "sometimes"`:    func(c *broker.Config) { c.SyncPolicy = "sometimes" },
+		`journal: "sometimes": want auto, always`: func(c *broker.Config) { c.Journal = "sometimes" },
+		"journal-size: 64KiB is outside 1MiB to":  func(c *broker.Config) { c.JournalSize = 64 << 10 },
 		"body-memory: 1MiB is below 16MiB":        func(c *broker.Config) { c.BodyMemory = 1 << 20 },
 		"scrub-rate: 1KiB is outside 64KiB":       func(c *broker.Config) { c.ScrubRate = 1 << 10 },
 		"scrub-interval: 0s is outside 1s":        func(c *broker.Config) { c.ScrubInterval = 0 },

@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	nodeIDMax     = math.MaxInt64 // so that it is the same number everywhere
-	leaseTTLMin   = 2 * time.Second
-	bodyMemoryMin = 16 << 20 // two batches of the largest size
+	nodeIDMax      = math.MaxInt64 // so that it is the same number everywhere
+	leaseTTLMin    = 2 * time.Second
+	bodyMemoryMin  = 16 << 20 // two batches of the largest size
+	journalSizeMin = 1 << 20
+
 	// A pass that takes longer than a year finds nothing in time; a rate below a read a few seconds is none.
 	scrubRateMin     = 64 << 10
 	scrubRateMax     = 1 << 30

@@ -13,6 +13,7 @@ import (
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/frame"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/data"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/ident"
@@ -122,7 +123,7 @@ func (b *Broker) openJournal() (*journal.Journal, journal.State, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, journal.State{}, fault.Errorf(fault.DiskPoisoned, "look at %s: %w", b.deps.FS.Name("replicas"), err)
 	}
-	disk, state, err := journal.Open(journal.Config{FS: b.deps.FS, Dir: "journal", Log: b.deps.Log, Create: err != nil})
+	disk, state, err := journal.Open(journal.Config{FS: b.deps.FS, Dir: "journal", Log: b.deps.Log, Create: err != nil, Rand: b.deps.Rand})
 	return disk, state, fault.Wrap("open journal", err)
 }
 
@@ -134,8 +135,13 @@ func (b *Broker) newRoster(l life, watch *disk.Watch, stream *journal.Journal, s
 	if !sync.EveryBatch() {
 		b.deps.Log.Warn("records are acknowledged before they are synced: a power cut loses some", "policy", sync.String())
 	}
+	redo, err := commit.ParseMode(b.cfg.Journal)
+	if err != nil {
+		return nil, fault.Errorf(fault.Invalid, "journal: %w", err)
+	}
 	return roster.New(roster.Config{ //nolint:wrapcheck // says what was attempted.
 		Node: b.cfg.node(), Incarnation: l.claim.Incarnation, Cluster: l.cluster, Sync: sync,
+		Redo: redo, Commit: commit.Limits{RingBytes: int64(b.cfg.JournalSize)},
 	}, roster.Deps{
 		FS: b.deps.FS, Disk: watch, Journal: stream, State: state, Store: b.deps.Store, View: b.follower,
 		Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,

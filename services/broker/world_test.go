@@ -63,7 +63,7 @@ type running struct {
 
 func (w *world) config() broker.Config {
 	cfg := broker.Defaults()
-	cfg.NodeID, cfg.DataDir = 1, "in the test"
+	cfg.NodeID, cfg.DataDir, cfg.JournalSize = 1, "in the test", 1<<20
 	cfg.CapnpHost, cfg.HTTPHost, cfg.AdminHost = "broker:0", "broker:0", ""
 	if w.real != nil {
 		cfg.CapnpHost, cfg.HTTPHost = "127.0.0.1:0", "127.0.0.1:0"

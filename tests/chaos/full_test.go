@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ const (
 	fullVolume = 256 << 20
 	fullRecord = 512 << 10
 	// fullTimeout is how long a write to a full disk is tried.
-	fullTimeout = time.Second
+	fullTimeout = 3 * time.Second
 )
 
 // TestFullDisk: a broker on a full file system refuses records with a reason, serves what it has, and can be killed and started again; trimming
@@ -30,6 +31,9 @@ func TestFullDisk(t *testing.T) {
 	v, err := newVolume(t, "ext4", fullVolume)
 	if err != nil {
 		t.Skipf("skipped, there is no file system to fill: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(v.dir, "others"), make([]byte, fullVolume/2), 0o600); err != nil { // is quicker than records
+		t.Fatal(err)
 	}
 	f := &filler{t: t, history: history.New()}
 	f.cluster = start(t, filepath.Join(v.dir, "broker"))

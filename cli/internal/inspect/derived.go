@@ -107,6 +107,9 @@ func journalText(r datadir.JournalRecord) string {
 		f = append(f, field{"generation", m.Generation}, field{"segment", m.Segment}, field{"offset", m.Offset}, field{"position", m.Position},
 			field{"chain", hex(m.Chain)})
 	}
+	if ring := r.Ring; ring != nil {
+		f = append(f, field{"tail", ring.Tail}, field{"used", ring.Used})
+	}
 	for _, bad := range r.Faults {
 		f = append(f, field{"fault", fmt.Sprintf("%d..%d segment %d bytes %d..%d", bad.From, bad.To, bad.Segment, bad.Position, bad.Limit)})
 	}

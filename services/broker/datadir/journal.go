@@ -12,9 +12,9 @@ import (
 type JournalRecord struct {
 	Position int64  `json:"position"`
 	Sequence uint64 `json:"sequence"`
-	// Kind is created, deleted, promise, mark, hw or faults.
+	// Kind is created, deleted, promise, mark, hw, faults or ring.
 	Kind    string `json:"kind"`
-	Replica string `json:"replica"`
+	Replica string `json:"replica"` // zero for ring
 	// Partition and Origin are of created: topic UUID and partition, and the offset that an empty log begins at.
 	Partition string  `json:"partition,omitempty"`
 	Origin    *uint64 `json:"origin,omitempty"`
@@ -26,6 +26,14 @@ type JournalRecord struct {
 	Mark *JournalMark `json:"mark,omitempty"`
 	// Faults are the damaged ranges that the broker knows.
 	Faults []JournalFault `json:"faults,omitempty"`
+	// Ring says which groups of the ring are live.
+	Ring *JournalRing `json:"ring,omitempty"`
+}
+
+// JournalRing says what of the ring the next start needs: if it is used, the groups from Tail on.
+type JournalRing struct {
+	Tail uint64 `json:"tail"`
+	Used bool   `json:"used"`
 }
 
 // JournalMark is a place up to which a log is durable.
@@ -95,6 +103,8 @@ func journalRecord(position int64, sequence uint64, r journal.Record) JournalRec
 		for _, f := range d.Faults {
 			out.Faults = append(out.Faults, JournalFault{uint64(f.From), uint64(f.To), uint64(f.Base), f.Position, f.Limit})
 		}
+	case journal.KindRing:
+		out.Ring = &JournalRing{Tail: d.Ring.Tail, Used: d.Ring.Used}
 	case journal.KindDeleted:
 	}
 	return out

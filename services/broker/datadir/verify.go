@@ -141,7 +141,37 @@ func (v *verifier) journal() bool {
 		}
 	}
 	v.known = reading.State.Replicas
+	v.ring(reading.State.Ring)
 	return true
+}
+
+// ring checks the journal's ring. A log whose newest records are there only is not at fault: the next start brings them into its file.
+func (v *verifier) ring(s journal.RingState) {
+	if v.opts.Active {
+		return // it changes under our eyes
+	}
+	name := v.fs.Name(path.Join(journalName, journal.RingFile))
+	redo, err := journal.InspectRing(v.fs, journalName, s)
+	if err != nil {
+		v.out.found(segment.Corrupt, name, "the ring is damaged, and the broker does not start: %v", err)
+		return
+	}
+	lost := 0
+	for _, r := range redo {
+		if known, ok := v.known[r.Replica]; ok {
+			known.HW = min(known.HW, known.Mark.Offset)
+			v.known[r.Replica] = known
+		}
+		if r.Lost {
+			lost++
+		}
+	}
+	if len(redo) > 0 {
+		v.out.note(name, "the broker did not stop cleanly: the next start brings %d appends from here into the logs", len(redo))
+	}
+	if lost > 0 {
+		v.out.found(segment.Corrupt, name, "%d of %d appends cannot be read: the logs they are of may lack them", lost, len(redo))
+	}
 }
 
 // newestJournal names the file that counts; "" if there is none.

@@ -17,6 +17,7 @@ type Decoded struct {
 	Mark   segment.Mark     // mark
 	HW     partition.Offset // hw
 	Faults []segment.Range  // faults
+	Ring   RingState        // ring
 }
 
 // Decode takes a record apart.
@@ -35,6 +36,8 @@ func (r Record) Decode() Decoded {
 		return Decoded{HW: partition.Offset(r.word(0))}
 	case KindFaults:
 		return Decoded{Faults: r.faults()}
+	case KindRing:
+		return Decoded{Ring: RingState{}.merge(r)}
 	case KindDeleted:
 	}
 	return Decoded{}

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"sync"
@@ -21,15 +22,21 @@ type Config struct {
 	// Create allows a journal to be made where there is none. Without it a missing one is fault.Corrupt: a disk that had promises must
 	// not forget them.
 	Create bool
+	// Rand makes the ring's identity, so that nobody can write records that look like groups. nil: it is counted.
+	Rand   io.Reader
 	Limits Limits
 }
 
-// Journal is a disk's replica-state stream. Safe for concurrent use.
+// Journal is a disk's replica-state stream, and its ring of redo. Safe for concurrent use.
 type Journal struct {
 	fs     vfs.FS
 	dir    string
 	log    *slog.Logger
 	limits Limits
+	rand   io.Reader
+	redo   []Redo   // what Open found in the ring
+	old    vfs.File // the ring that redo is in; nil: none
+	ring   *Ring    // nil: not begun. Guarded by mu
 
 	// What follows belongs to whoever has set mu.flushing, and to Open.
 	file     vfs.File
@@ -75,12 +82,17 @@ func Open(cfg Config) (*Journal, State, error) {
 	case err != nil:
 		return nil, State{}, err
 	}
+	found, old, err := openRing(cfg.FS, cfg.Dir, reading.State.Ring)
+	if err != nil {
+		return nil, State{}, err
+	}
 	if reading.Torn > 0 {
 		log.Warn("journal had a torn end", "bytes", reading.Torn, "number", reading.Number)
 	}
-	j := &Journal{fs: cfg.FS, dir: cfg.Dir, log: log, limits: limits, number: reading.Number}
+	j := &Journal{fs: cfg.FS, dir: cfg.Dir, log: log, limits: limits, number: reading.Number, rand: cfg.Rand, redo: found, old: old}
 	j.mu.state, j.mu.next, j.mu.durable = reading.State, reading.Next, reading.Next
 	if err := j.checkpoint(&reading.State, reading.Next); err != nil {
+		j.closeRing()
 		return nil, State{}, diskError("open journal", err)
 	}
 	return j, j.mu.state.clone(), nil
@@ -142,7 +154,7 @@ func (s *State) accepts(records []Record) error {
 		if err := r.check(); err != nil {
 			return err
 		}
-		if r.kind != KindCreated && !known(i, r.replica) {
+		if r.kind != KindCreated && r.kind != KindRing && !known(i, r.replica) {
 			return fmt.Errorf("%s of replica %s, which was not created", r.kind, r.replica)
 		}
 	}
@@ -176,6 +188,7 @@ func (j *Journal) Close() error {
 		return nil
 	}
 	j.mu.err = fault.Errorf(fault.Unavailable, "use journal: %w", errClosed)
+	j.closeRing()
 	return errors.Join(err, diskError("close journal", j.file.Close()))
 }
 

@@ -11,6 +11,20 @@ type Limits struct {
 	PendingBytes int
 }
 
+// Bounds of the ring.
+const (
+	// MinRingBytes and MaxRingBytes bound the size of a ring.
+	MinRingBytes = 64 << 10
+	MaxRingBytes = 16 << 30
+	// MaxGroupBytes bounds the data of a group, MaxGroupEntries the logs that it is of.
+	MaxGroupBytes   = 8 << 20
+	MaxGroupEntries = 8 << 10
+
+	ringBlock      = 4 << 10 // groups begin at multiples of it
+	maxHeaderBytes = (groupHeaderBytes + 2*MaxGroupEntries*entryBytes + ringBlock - 1) / ringBlock * ringBlock
+	scanBytes      = 1 << 20
+)
+
 const (
 	defaultCheckpointBytes = 1 << 20
 	defaultPendingBytes    = 1 << 20

@@ -20,6 +20,7 @@ const (
 	KindMark
 	KindHW
 	KindFaults
+	KindRing
 )
 
 // String gives the kind's name in lower case.
@@ -37,6 +38,8 @@ func (k Kind) String() string {
 		return "hw"
 	case KindFaults:
 		return "faults"
+	case KindRing:
+		return "ring"
 	default:
 		return fmt.Sprintf("kind(%d)", uint16(k))
 	}
@@ -47,6 +50,7 @@ const (
 	createdBytes = 40
 	markBytes    = 40
 	rangeBytes   = 40
+	ringBytes    = 24
 )
 
 // errRecord is wrapped by errors about a record whose checksum is right.
@@ -122,6 +126,18 @@ func Faults(replica partition.UUID, ranges []segment.Range) Record {
 	return Record{KindFaults, replica, p}
 }
 
+// ringRecord says what is to be found in the ring: the groups of this identity from tail on, if it is used. It is about no replica.
+func ringRecord(r RingState) Record {
+	le := binary.LittleEndian
+	p := le.AppendUint64(make([]byte, 0, ringBytes), r.ID)
+	p = le.AppendUint64(p, r.Tail)
+	used := uint64(0)
+	if r.Used {
+		used = 1
+	}
+	return Record{kind: KindRing, payload: le.AppendUint64(p, used)}
+}
+
 // check tells whether the payload is one that the functions above make.
 func (r Record) check() error {
 	n := len(r.payload)
@@ -137,6 +153,8 @@ func (r Record) check() error {
 		ok = n == markBytes
 	case KindFaults:
 		ok = n%rangeBytes == 0 && n/rangeBytes <= maxFaults
+	case KindRing:
+		ok = n == ringBytes && r.word(2) <= 1 && r.replica == partition.UUID{}
 	}
 	if !ok {
 		return fmt.Errorf("%w: %s with a payload of %d bytes", errRecord, r.kind, n)

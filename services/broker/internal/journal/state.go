@@ -13,6 +13,21 @@ import (
 // State is what a journal knows of the replicas of its disk.
 type State struct {
 	Replicas map[partition.UUID]Replica
+	Ring     RingState
+}
+
+// RingState says what of the ring is live. A group with a sequence below Tail is dead: what it holds is in the files.
+type RingState struct {
+	ID   uint64 // of the ring's present use: bytes of an earlier one are not valid
+	Tail uint64 // the first group that is live
+	Used bool   // there may be live groups; false after a clean stop
+}
+
+// merge takes in what a record says. Within one use the tail only grows, in whatever order its records were Put.
+func (s RingState) merge(r Record) RingState {
+	next := RingState{ID: r.word(0), Tail: r.word(1), Used: r.word(2) == 1}
+	next.Tail = max(next.Tail, s.Tail)
+	return next
 }
 
 // Replica is the state of one replica that is not in its log.
@@ -33,6 +48,10 @@ type Origin struct {
 
 // apply changes the state by a record that passed check. It fails for a replica that was never created.
 func (s *State) apply(r Record) error {
+	if r.kind == KindRing {
+		s.Ring = s.Ring.merge(r)
+		return nil
+	}
 	known, ok := s.Replicas[r.replica]
 	if r.kind == KindCreated {
 		if !ok {
@@ -68,6 +87,9 @@ func (s *State) apply(r Record) error {
 func (s *State) records() []Record {
 	replicas := slices.SortedFunc(maps.Keys(s.Replicas), func(a, b partition.UUID) int { return bytes.Compare(a[:], b[:]) })
 	var out []Record
+	if s.Ring != (RingState{}) {
+		out = append(out, ringRecord(s.Ring))
+	}
 	for _, uuid := range replicas {
 		r := s.Replicas[uuid]
 		out = append(out, Created(uuid, r.ID, r.Origin))
@@ -88,4 +110,4 @@ func (s *State) records() []Record {
 }
 
 // clone copies the map; fault lists are shared and never changed.
-func (s *State) clone() State { return State{Replicas: maps.Clone(s.Replicas)} }
+func (s *State) clone() State { return State{Replicas: maps.Clone(s.Replicas), Ring: s.Ring} }

@@ -161,9 +161,9 @@ func (r *Replica) notLeader() error {
 	return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(r.core.Report().Promised)}
 }
 
-// Evidence is what the journal should remember of a log: how far it is durable here, and a floor of the high watermark.
-func (r *Replica) Evidence() ([]journal.Record, partition.Offset) {
+// Evidence is what the journal should remember of a log: how far its files are durable, and a floor of the high watermark. state changes with it.
+func (r *Replica) Evidence() (records []journal.Record, state [2]partition.Offset) {
 	v := r.view.Load()
-	mark := r.wal.Mark()
-	return []journal.Record{journal.Mark(r.cfg.Self.Replica, mark), journal.HW(r.cfg.Self.Replica, min(v.hw, mark.Offset))}, max(v.hw, mark.Offset)
+	mark, hw := r.wal.Mark(), min(v.hw, r.wal.Persisted())
+	return []journal.Record{journal.Mark(r.cfg.Self.Replica, mark), journal.HW(r.cfg.Self.Replica, hw)}, [2]partition.Offset{mark.Offset, hw}
 }

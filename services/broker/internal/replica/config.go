@@ -12,6 +12,7 @@ import (
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
@@ -88,6 +89,7 @@ type Deps struct {
 	Files     *segment.Files // open files, shared by the logs of a disk
 	Journal   *journal.Journal
 	Workers   *workers.Pool
+	Commit    *commit.Committer // makes what is appended durable, together with other logs of the disk
 	Activator Activator
 	Clock     clock.Clock
 	Metrics   *Metrics

@@ -15,6 +15,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
 )
 
 var (
@@ -38,12 +39,18 @@ type model struct {
 
 // TestAgainstAList does thousands of random operations, crashes and power cuts among them, and compares the log with a list.
 func TestAgainstAList(t *testing.T) {
+	for _, redo := range []commit.Mode{commit.Auto, commit.Always} {
+		t.Run(redo.String(), func(t *testing.T) { againstAList(t, redo) })
+	}
+}
+
+func againstAList(t *testing.T, redo commit.Mode) {
 	t.Logf("seed %d", *modelSeed)
 	m := &model{
 		rng: rand.New(rand.NewPCG(*modelSeed, 1)), acked: map[partition.Offset]string{}, unknown: map[string]bool{},
 		sequence: map[uint64]uint64{}, retry: map[uint64]string{}, counts: map[string]int{},
 	}
-	m.rig = newRig(t, func(g *rig) { g.topic.SegmentBytes = 16 << 10 }).start()
+	m.rig = newRig(t, func(g *rig) { g.topic.SegmentBytes, g.redo = 16<<10, redo }).start()
 	for i := range *modelOps {
 		m.step()
 		if t.Failed() {
@@ -260,10 +267,16 @@ type moment struct {
 // TestKilledAtEveryCall takes the power away at every call that the first life makes to its disk: promise, epoch start, activation, batches,
 // cut, seal. Each time the next life has what was acknowledged, and goes on.
 func TestKilledAtEveryCall(t *testing.T) {
+	for _, redo := range []commit.Mode{commit.Auto, commit.Always} {
+		t.Run(redo.String(), func(t *testing.T) { killedAtEveryCall(t, redo) })
+	}
+}
+
+func killedAtEveryCall(t *testing.T, redo commit.Mode) {
 	var moments []moment
 	var acked []string
 	rng := rand.New(rand.NewPCG(7, 7))
-	g := newRig(t)
+	g := newRig(t, func(g *rig) { g.redo = redo })
 	g.wrap = func(mem *memfs.FS) vfs.FS {
 		disk := faultfs.New(mem, g.clock)
 		disk.Observe(func(c faultfs.Call) {

@@ -44,7 +44,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 	if err != nil {
 		return nil, fault.Wrap("open log of "+cfg.Partition.String(), err)
 	}
-	r.wal = log
+	r.wal, r.seat = log, deps.Commit.Join(cfg.Self.Replica, log)
 	if err := r.recover(recovery, kept, tag); err != nil {
 		return nil, fault.Wrap("recover "+cfg.Partition.String(), errors.Join(err, log.Close()))
 	}

@@ -49,8 +49,6 @@ func (p *pipeline) add(o op) { p.ops = append(p.ops, o) }
 // idle tells whether a group handed over now would be written at once.
 func (p *pipeline) idle() bool { return !p.busy && len(p.ops) == 0 }
 
-func (p *pipeline) wait() { p.inFlight.Wait() }
-
 // dispatch gives what waits to a worker, if none is at work for this log.
 func (r *Replica) dispatch() {
 	p := &r.io
@@ -61,10 +59,7 @@ func (r *Replica) dispatch() {
 	p.ops, p.spare = p.spare[:0], nil
 	p.busy = true
 	p.inFlight.Add(1)
-	r.deps.Workers.Do(func() {
-		defer p.inFlight.Done()
-		r.perform(job)
-	})
+	r.deps.Workers.Do(func() { r.perform(job, 0, new(outcome)) })
 }
 
 // outcome is what a job did, for the replica's goroutine.
@@ -76,22 +71,47 @@ type outcome struct {
 	err                error
 }
 
-// perform does a job, on a worker.
-func (r *Replica) perform(job []op) {
-	var out outcome
-	for i := range job {
+// perform does a job from an op on, on a worker.
+func (r *Replica) perform(job []op, from int, out *outcome) {
+	for i := from; i < len(job); i++ {
 		o := &job[i]
 		if out.err != nil || out.unwritten != nil && (o.kind == opAppend || o.kind == opSync) {
 			releaseAll(o.release)
 			continue
 		}
-		r.performOne(o, &out)
+		if o.kind == opSync {
+			r.commitLog(job, i, out)
+			return
+		}
+		r.performOne(o, out)
 	}
+	r.report(job, out)
+}
+
+// commitLog has the log made durable, which no worker waits for, and the rest of the job done behind that.
+func (r *Replica) commitLog(job []op, i int, out *outcome) {
+	before := r.deps.Clock.Now()
+	r.seat.Sync(func(err error) {
+		if out.err = err; err == nil {
+			r.deps.Metrics.syncSeconds.Observe(r.deps.Clock.Now().Sub(before).Seconds())
+			out.persisted = append(out.persisted, quorum.Persisted{Generation: job[i].generation, End: job[i].end})
+		}
+		if i < len(job)-1 {
+			r.deps.Workers.Do(func() { r.perform(job, i+1, out) })
+			return
+		}
+		r.report(job, out)
+	})
+}
+
+// report gives the outcome of a job to the replica's goroutine.
+func (r *Replica) report(job []op, out *outcome) {
+	defer r.io.inFlight.Done()
 	r.mail.post(func() {
 		clear(job)
 		r.io.spare = job[:0]
 		r.io.busy = false
-		r.finish(out)
+		r.finish(*out)
 	})
 }
 
@@ -117,14 +137,6 @@ func (r *Replica) performOne(o *op, out *outcome) {
 		default:
 			out.err = err
 		}
-	case opSync:
-		before := r.deps.Clock.Now()
-		if err := r.wal.Sync(); err != nil {
-			out.err = err
-			return
-		}
-		r.deps.Metrics.syncSeconds.Observe(r.deps.Clock.Now().Sub(before).Seconds())
-		out.persisted = append(out.persisted, quorum.Persisted{Generation: o.generation, End: o.end})
 	case opTruncate:
 		out.err = r.wal.Truncate(o.end)
 	case opMark:

@@ -11,6 +11,7 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
@@ -25,6 +26,7 @@ type Replica struct {
 	deps Deps
 	log  *slog.Logger
 	wal  *wal.Log
+	seat *commit.Seat
 
 	mail   *mailbox
 	view   atomic.Pointer[view]
@@ -292,10 +294,12 @@ func (r *Replica) stop() {
 	r.view.Store(&next)
 	close(old.changed)
 	r.running.Wait()
-	r.io.wait()
-	if err := r.wal.Close(); err != nil && r.failure == nil {
+	r.io.inFlight.Wait()
+	err := r.wal.Close()
+	if err != nil && r.failure == nil {
 		r.log.Warn("cannot close log", "err", err)
 	}
+	r.seat.Leave(err == nil)
 }
 
 var errStopped = fault.Errorf(fault.Unavailable, "the replica is closed")

@@ -19,9 +19,12 @@ import (
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
+
+const logDir = "replica/log"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -38,6 +41,8 @@ type rig struct {
 	wrap        func(*memfs.FS) vfs.FS // nil = none
 	clock       *clock.Manual
 	journal     *journal.Journal
+	commit      *commit.Committer
+	redo        commit.Mode
 	workers     *workers.Pool
 	r           *Replica
 	incarnation partition.Incarnation
@@ -119,6 +124,10 @@ func (g *rig) open() error {
 	if err != nil {
 		return err
 	}
+	logs := func(partition.UUID) string { return logDir }
+	if err := commit.Replay(disk, j, logs, slog.New(slog.DiscardHandler)); err != nil {
+		return err
+	}
 	if _, ok := j.Replica(theReplica); !ok {
 		if err := j.Put(journal.Created(theReplica, partition.ID{Topic: theTopic}, journal.Origin{})); err != nil {
 			return err
@@ -130,14 +139,22 @@ func (g *rig) open() error {
 	kept, _ := j.Replica(theReplica)
 	g.journal, g.workers, g.failed = j, workers.New(4), make(chan error, 1)
 	failed := g.failed
+	g.commit, err = commit.New(commit.Config{
+		Journal: j, Workers: g.workers, Mode: g.redo, Limits: commit.Limits{RingBytes: 64 << 10}, Log: slog.New(slog.DiscardHandler),
+		Metrics: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		return err
+	}
 	g.r, err = Open(context.Background(), Config{
-		Partition: partition.ID{Topic: theTopic}, Self: self, Incarnation: g.incarnation, Dir: "replica/log", Sync: g.sync, Topic: g.topic, Limits: g.limits,
+		Partition: partition.ID{Topic: theTopic}, Self: self, Incarnation: g.incarnation, Dir: logDir, Sync: g.sync, Topic: g.topic, Limits: g.limits,
 	}, Deps{
-		FS: disk, Journal: j, Workers: g.workers, Activator: g.register, Clock: g.clock, Metrics: NewMetrics(prometheus.NewRegistry()),
+		FS: disk, Journal: j, Workers: g.workers, Commit: g.commit, Activator: g.register, Clock: g.clock, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Log: slog.New(slog.DiscardHandler), Refusal: g.refusal,
 		Failed: func(err error) { failed <- err },
 	}, kept)
 	if err != nil {
+		_ = g.commit.Close() // nobody has joined
 		g.workers.Close()
 	}
 	return err
@@ -202,6 +219,7 @@ func (g *rig) kill() {
 	if g.r != nil {
 		g.r.Close()
 		g.r = nil
+		_ = g.commit.Close() // a disk that failed is what the test is about
 		g.workers.Close()
 		g.journal.Close()
 	}

@@ -31,6 +31,8 @@ type ident struct {
 
 func dirOf(replica partition.UUID) string { return root + "/" + replica.String() }
 
+func logDir(replica partition.UUID) string { return dirOf(replica) + "/" + logName }
+
 // makeDir makes the directory of a new replica with its ident, durably. Again changes nothing.
 func makeDir(fsys vfs.FS, id ident) error {
 	dir := dirOf(id.Replica)

@@ -186,9 +186,9 @@ func (r *Roster) openOne(ctx context.Context, h *held, t topology.Topic) (*repli
 	}
 	rep, err := replica.Open(ctx, replica.Config{
 		Partition: h.id, Self: partition.Member{Broker: r.cfg.Node, Replica: h.replica}, Incarnation: r.cfg.Incarnation,
-		Dir: dirOf(h.replica) + "/" + logName, Sync: r.cfg.Sync, Topic: t, Limits: r.cfg.Limits,
+		Dir: logDir(h.replica), Sync: r.cfg.Sync, Topic: t, Limits: r.cfg.Limits,
 	}, replica.Deps{
-		FS: r.deps.FS, Files: r.files, Journal: r.deps.Journal, Workers: r.workers, Activator: r, Clock: r.deps.Clock, Metrics: r.metrics,
+		FS: r.deps.FS, Files: r.files, Journal: r.deps.Journal, Workers: r.workers, Commit: r.commit, Activator: r, Clock: r.deps.Clock, Metrics: r.metrics,
 		Log: r.deps.Log, Refusal: r.deps.Disk.Refusal, NoRoom: r.deps.Disk.NoRoom, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged,
 	}, kept)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
@@ -30,6 +31,9 @@ type Config struct {
 	// Sync is when appends are synced. A policy below every batch makes quorum topics weaker, which every ack then says.
 	Sync   replica.SyncPolicy
 	Limits replica.Limits
+	// Redo says when small appends share a sync through the journal, and Commit bounds that.
+	Redo   commit.Mode
+	Commit commit.Limits
 }
 
 // View is the topology as it is followed; topology.Follower is one.
@@ -55,8 +59,9 @@ type Deps struct {
 type Roster struct {
 	cfg     Config
 	deps    Deps
-	workers *workers.Pool // while Run runs
-	started chan struct{} // closed when workers is set
+	workers *workers.Pool     // while Run runs
+	commit  *commit.Committer // the same
+	started chan struct{}     // closed when workers is set
 	files   *segment.Files
 	metrics *replica.Metrics
 	swaps   chan struct{} // tokens of activatingMax
@@ -89,7 +94,7 @@ type held struct {
 	revision int64            // of the assignment it was told
 }
 
-// New makes a roster.
+// New makes a roster. What the journal holds of logs is brought into their files.
 func New(cfg Config, deps Deps) (*Roster, error) {
 	if cfg.Node == 0 || cfg.Incarnation == 0 || cfg.Cluster.IsZero() {
 		return nil, fault.Errorf(fault.Invalid, "make roster: node %d, incarnation %d, cluster %s: none may be zero", cfg.Node, cfg.Incarnation, cfg.Cluster)
@@ -99,6 +104,9 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	}
 	if err := deps.FS.SyncDir("."); err != nil {
 		return nil, fault.Errorf(fault.DiskPoisoned, "make replica directory: %w", err)
+	}
+	if err := commit.Replay(deps.FS, deps.Journal, logDir, deps.Log); err != nil {
+		return nil, err //nolint:wrapcheck // says what was attempted.
 	}
 	r := &Roster{
 		cfg: cfg, deps: deps, files: segment.NewFiles(deps.FS, openFilesMax), metrics: replica.NewMetrics(deps.Metrics),
@@ -122,13 +130,21 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 // finished and answered.
 func (r *Roster) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	r.workers = workers.New(workersPerDisk)
+	defer r.workers.Close()
+	committer, err := commit.New(commit.Config{
+		Journal: r.deps.Journal, Workers: r.workers, Mode: r.cfg.Redo, Limits: r.cfg.Commit, Log: r.deps.Log, Metrics: r.deps.Metrics, Failed: r.fail,
+	})
+	if err != nil {
+		return fault.Wrap("start commit", err)
+	}
+	r.commit = committer
 	close(r.started)
 	var parts sync.WaitGroup
 	parts.Go(func() { r.follow(ctx) })
 	parts.Go(func() { r.tick(ctx) })
 	parts.Go(func() { r.keepMarks(ctx) })
-	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-r.failed:
@@ -138,10 +154,12 @@ func (r *Roster) Run(ctx context.Context) error {
 	parts.Wait()
 	r.opening.Wait()
 	r.closeAll()
-	if err == nil {
-		err = r.saveMarks(map[partition.UUID]partition.Offset{})
+	if closing := committer.Close(); err == nil {
+		err = ignoreFull(closing)
 	}
-	r.workers.Close()
+	if err == nil {
+		err = r.saveMarks(map[partition.UUID][2]partition.Offset{})
+	}
 	r.files.Close()
 	return err
 }

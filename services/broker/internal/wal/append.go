@@ -203,6 +203,11 @@ func (l *Log) Sync() error {
 	if err := l.usable("sync"); err != nil {
 		return err
 	}
+	return l.syncFile()
+}
+
+// syncFile is Sync with syncing held.
+func (l *Log) syncFile() error {
 	v := l.view.Load()
 	mark := l.mark.Load()
 	if v.tail.End <= mark.Offset || v.file == nil || v.broken {

@@ -11,10 +11,12 @@
 //     full disk does not: the append is taken back whole.
 //  6. Recovery rewrites in place what is not proven to be durable here, with the same bytes, before it syncs: it never trusts a page of an
 //     earlier life and never cuts first. Doing it twice changes nothing.
-//  7. Nothing is cut before the caller's marks allow it: Config.Barrier runs first.
+//  7. Nothing is cut before the caller's marks allow it: what stays is synced, then Config.Barrier runs, which also ends the life of redo.
 //  8. Bytes that were durable and are damaged are never cut and never read as something else: reads there fail with fault.Corrupt.
-//  9. Readers take no lock: they see an immutable view of the segments, and what they found stays readable until they let it go.
+//  9. Redo is of the open file only, and of the bytes behind what is persisted. Replay writes all of it, whatever the file shows, before Open.
 //
-// Called by broker/internal/replica: mutations by one goroutine at a time, Sync beside Append if wished, everything else by any. It starts no
-// goroutine. It does not know epochs' meaning, high watermarks or what a snapshot holds.
+// 10. Readers take no lock: they see an immutable view of the segments, and what they found stays readable until they let it go.
+//
+// Called by broker/internal/replica, and by commit for what is between written and persisted: mutations by one goroutine at a time, Sync beside
+// Append if wished, everything else by any. It starts no goroutine. It does not know epochs' meaning, high watermarks or what a snapshot holds.
 package wal

@@ -106,10 +106,12 @@ type Log struct {
 		size int64
 	}
 
-	view    atomic.Pointer[view]
-	mark    atomic.Pointer[segment.Mark]
-	poison  atomic.Pointer[fault.Error]
-	cursors [cursors]atomic.Pointer[cursor]
+	view atomic.Pointer[view]
+	mark atomic.Pointer[segment.Mark] // durable in the files
+	// persisted is what is durable in the files or in a journal; never behind mark, never falls within a generation.
+	persisted atomic.Pointer[segment.Mark]
+	poison    atomic.Pointer[fault.Error]
+	cursors   [cursors]atomic.Pointer[cursor]
 }
 
 // view is the log at one moment. Immutable.
@@ -192,9 +194,17 @@ func (l *Log) retail(end segment.Place) {
 	}
 }
 
-// setMark says that everything up to a tail is durable.
+// setMark says that everything up to a tail is durable in the files. Called with syncing held, or before the log is anybody's.
 func (l *Log) setMark(generation uint64, t Tail) {
-	l.mark.Store(&segment.Mark{Generation: generation, Base: t.SegmentBase, Offset: t.End, Position: t.SegmentBytes, Chain: t.Chain})
+	m := segment.Mark{Generation: generation, Base: t.SegmentBase, Offset: t.End, Position: t.SegmentBytes, Chain: t.Chain}
+	l.mark.Store(&m)
+	l.advance(m)
+}
+
+// resetMark begins a generation.
+func (l *Log) resetMark(m segment.Mark) {
+	l.mark.Store(&m)
+	l.persisted.Store(&m)
 }
 
 // usable tells why nothing can be changed; nil if it can.
@@ -239,10 +249,10 @@ func (l *Log) Start() partition.Offset { return l.view.Load().start }
 // End is the offset behind the last batch that was written.
 func (l *Log) End() partition.Offset { return l.view.Load().tail.End }
 
-// Persisted is the offset below which everything is durable here.
-func (l *Log) Persisted() partition.Offset { return l.mark.Load().Offset }
+// Persisted is the offset below which everything is durable here, in the log's files or in a journal.
+func (l *Log) Persisted() partition.Offset { return l.persisted.Load().Offset }
 
-// Mark is the place of Persisted, for the journal. Its Generation counts the Truncates.
+// Mark is the place up to which everything is durable in the log's own files, for the journal. Its Generation counts the Truncates.
 func (l *Log) Mark() segment.Mark { return *l.mark.Load() }
 
 // Tail tells how the next batch has to be stamped.

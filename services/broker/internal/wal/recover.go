@@ -115,11 +115,10 @@ func (r *recovery) run(ctx context.Context) error {
 	l.relist()
 	l.retail(r.end)
 	l.publish()
-	if l.broken {
-		mark := r.ev.Mark // what was known of the end is known still
-		l.mark.Store(&mark)
-	} else {
-		l.setMark(l.generation, l.tail)
+	l.resetMark(r.ev.Mark) // what was known of the end is known still
+	if !l.broken {
+		t := l.tail
+		l.resetMark(segment.Mark{Generation: l.generation, Base: t.SegmentBase, Offset: t.End, Position: t.SegmentBytes, Chain: t.Chain})
 	}
 	r.out.Tail, r.out.Start = l.tail, l.start()
 	return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // Truncate makes the log end at an offset where a batch begins; at or behind End it does nothing. The cut is durable when it returns, and so
-// is everything that stays. The caller knows that nothing from there on is committed. Order: Barrier, then later segments from the last one
+// is everything that stays. The caller knows that nothing from there on is committed. Order: sync, Barrier, then later segments from the last one
 // back, then the segment itself.
 func (l *Log) Truncate(to partition.Offset) error {
 	l.mutate.Lock()
@@ -38,14 +38,13 @@ func (l *Log) cut(to partition.Offset) error {
 	}
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
+	// What stays has to be in the file before the barrier ends the life of a journal's copy of it.
+	if err := l.syncFile(); err != nil {
+		return err
+	}
 	mark := segment.Mark{Generation: l.generation + 1, Base: base, Offset: to, Position: place.Position, Chain: place.Chain}
 	if l.barrier != nil {
-		durable := mark
-		if now := l.mark.Load(); now.Offset < to {
-			durable = *now // what stays is not durable yet either
-			durable.Generation = mark.Generation
-		}
-		if err := l.barrier(durable); err != nil {
+		if err := l.barrier(mark); err != nil {
 			return err
 		}
 	}
@@ -58,7 +57,7 @@ func (l *Log) cut(to partition.Offset) error {
 	l.relist()
 	l.retail(place)
 	l.publish()
-	l.mark.Store(&mark)
+	l.resetMark(mark)
 	return nil
 }
 
