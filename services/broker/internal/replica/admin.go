@@ -81,7 +81,7 @@ func (r *Replica) proposeControls() {
 		r.admin.requests = r.admin.requests[1:]
 		r.decide(q)
 	}
-	for r.core.CanPropose() {
+	for r.time.Elapsed >= r.io.retryAt && r.core.CanPropose() {
 		seal, ok := r.closing.Propose(r.fold.Tier.SealedEnd(), r.core.HighWatermark(), r.core.End())
 		if !ok {
 			break
@@ -121,7 +121,7 @@ func (r *Replica) appendControl(fill func(batchcapnp.Control) error) error {
 	if err != nil {
 		return fault.Errorf(fault.Internal, "build control batch: %w", err)
 	}
-	r.step(quorum.Propose{Entries: []quorum.Entry{{Header: h, Msg: msg}}, Time: r.time.micros})
+	r.step(quorum.Propose{Entries: []quorum.Entry{{Header: h, Msg: msg}}, Time: r.time.Micros})
 	return nil
 }
 

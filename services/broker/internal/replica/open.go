@@ -12,6 +12,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
+	"github.com/seedqueue/sq/services/broker/internal/wallclock"
 )
 
 // Open recovers a replica's log and state and starts its goroutine. kept is what the journal holds of it. It reads the end of the log from the
@@ -26,7 +27,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 	tag := batch.PartitionTag(hi, lo, uint32(cfg.Partition.Index))
 	r := &Replica{
 		cfg: cfg, deps: deps, log: deps.Log.With("partition", cfg.Partition.String()), mail: newMailbox(),
-		stopping: make(chan struct{}), done: make(chan struct{}), now: newWallclock(deps.Clock), opened: deps.Clock.Now(),
+		stopping: make(chan struct{}), done: make(chan struct{}), now: wallclock.New(deps.Clock), opened: deps.Clock.Now(),
 	}
 	r.topic.Store(&cfg.Topic)
 	r.counting, r.ackAs = cfg.Sync.counting(cfg.Topic.Durability)
@@ -47,7 +48,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 	if err := r.recover(recovery, kept, tag); err != nil {
 		return nil, fault.Wrap("recover "+cfg.Partition.String(), errors.Join(err, log.Close()))
 	}
-	r.time = r.now.read()
+	r.time = r.now.Read()
 	r.show()
 	r.start(ctx)
 	return r, nil

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"sync"
+	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
@@ -40,6 +41,7 @@ type pipeline struct {
 	busy     bool
 	unsynced bool // something is written, or about to be, since the last sync was asked for
 	inFlight sync.WaitGroup
+	retryAt  time.Duration // elapsed: when Seals are tried again that found no room
 }
 
 func (p *pipeline) add(o op) { p.ops = append(p.ops, o) }
@@ -166,7 +168,7 @@ func (r *Replica) finish(out outcome) {
 		r.step(ev)
 	}
 	if len(out.persisted) > 0 {
-		r.synced = r.time.elapsed
+		r.synced = r.time.Elapsed
 	}
 	for _, ev := range out.persisted {
 		r.step(ev)
@@ -190,6 +192,11 @@ func (r *Replica) unwritten(ev quorum.Unwritten, why error) {
 		kept = append(kept, o)
 	}
 	r.io.ops = kept
+	if r.deps.NoRoom != nil {
+		r.deps.NoRoom()
+	}
+	r.io.retryAt = r.time.Elapsed + retryWait
+	r.later(func() {}) // a round to try again in
 	r.log.Warn("cannot append, the batches are refused", "offset", ev.From, "err", why)
 	r.waiting.cut(r, ev.From, fault.Wrap("publish", why))
 	r.admin.cut(ev.From, fault.Wrap("append control batch", why))
@@ -198,7 +205,7 @@ func (r *Replica) unwritten(ev quorum.Unwritten, why error) {
 
 // syncByInterval asks for the sync of an interval policy when it is due.
 func (r *Replica) syncByInterval() {
-	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced && r.time.elapsed-r.synced >= i {
+	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced && r.time.Elapsed-r.synced >= i {
 		report := r.core.Report()
 		r.addSync(report.Generation, report.End)
 	}

@@ -13,9 +13,11 @@ import (
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
+	"github.com/seedqueue/sq/services/broker/internal/wallclock"
 )
 
 // Replica is one replica of one partition. Open makes one, Close ends it.
@@ -26,11 +28,11 @@ type Replica struct {
 	wal  *wal.Log
 	seat *commit.Seat
 
-	mail     *mailbox
-	view     atomic.Pointer[view]
-	topic    atomic.Pointer[topology.Topic]
-	nextTick atomic.Int64 // monotonic, when a tick is wanted; nanoseconds since the replica was opened
-	opened   time.Time
+	mail   *mailbox
+	view   atomic.Pointer[view]
+	topic  atomic.Pointer[topology.Topic]
+	pace   pace.Pacer // of ticks
+	opened time.Time
 
 	stopping chan struct{} // closed by Close
 	stopOnce sync.Once
@@ -44,8 +46,8 @@ type Replica struct {
 	core     *quorum.State
 	fold     *fold.State
 	closing  sealed.Closing
-	now      *wallclock
-	time     reading
+	now      *wallclock.Clock
+	time     wallclock.Reading
 	queue    []queued // published, not yet appended
 	waiting  waitlist // appended, not yet committed
 	io       pipeline
@@ -86,7 +88,7 @@ func (r *Replica) ID() partition.UUID { return r.cfg.Self.Replica }
 
 // Assign tells the replica what the topology says about its partition, as of the revision of its key.
 func (r *Replica) Assign(a topology.Assignment, revision int64) {
-	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.micros}) })
+	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros}) })
 }
 
 // Configure tells the replica its topic's settings.
@@ -116,7 +118,7 @@ func cutPolicy(t topology.Topic) quorum.CutPolicy {
 
 // Tick lets time pass. It is cheap to call where nothing is due.
 func (r *Replica) Tick() {
-	if int64(r.deps.Clock.Now().Sub(r.opened)) >= r.nextTick.Load() {
+	if r.pace.Due(r.deps.Clock.Now().Sub(r.opened)) {
 		r.mail.signal()
 	}
 }
@@ -128,6 +130,16 @@ func (r *Replica) Active() bool { return r.view.Load().active }
 func (r *Replica) Close() {
 	r.stopOnce.Do(func() { close(r.stopping) })
 	<-r.done
+}
+
+// Fail stops the replica because its disk has failed elsewhere: nothing is written or synced any more, and whoever waits gets OutcomeUnknown.
+func (r *Replica) Fail(cause error) {
+	r.mail.post(func() {
+		if r.failure == nil {
+			r.failure = cause
+			r.wal.Poison(cause)
+		}
+	})
 }
 
 // run is the replica's goroutine.
@@ -147,10 +159,10 @@ func (r *Replica) run() {
 
 // round takes in what has come, acts, and shows the result.
 func (r *Replica) round() {
-	r.time = r.now.read()
-	if r.time.jump != 0 {
+	r.time = r.now.Read()
+	if r.time.Jump != 0 {
 		r.deps.Metrics.clockJumps.Inc()
-		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.jump)
+		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.Jump)
 	}
 	r.calls, r.queue = r.mail.take(r.calls, r.queue)
 	for i, call := range r.calls {
@@ -161,25 +173,34 @@ func (r *Replica) round() {
 	r.propose()
 	r.dispatch()
 	r.show()
+	r.plan()
 }
 
 // tick passes time on if it is due.
 func (r *Replica) tick() {
-	if int64(r.time.elapsed) < r.nextTick.Load() {
+	if !r.pace.Due(r.time.Elapsed) {
 		return
 	}
-	r.step(quorum.Tick{Elapsed: r.time.elapsed, Time: r.time.micros})
+	r.step(quorum.Tick{Elapsed: r.time.Elapsed, Time: r.time.Micros})
 	r.syncByInterval()
 	r.waiting.expire(r)
 	r.keepHouse()
-	next := tickIdle
+	t := r.topic.Load()
+	r.pace.Looked(r.time.Elapsed, uint64(r.core.End()), durationOf(t.SegmentAge), durationOf(t.RetentionTime), durationOf(t.LocalTime), durationOf(t.TierMaxLag))
+}
+
+// plan brings the next tick forward where something waits for it.
+func (r *Replica) plan() {
+	r.pace.Moved(r.time.Elapsed, uint64(r.core.End()))
+	if r.kept.due {
+		r.pace.Need(r.time.Elapsed, pace.First)
+	}
 	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
-		next = tickActive
+		r.pace.Need(r.time.Elapsed, tickActive)
 	}
 	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced {
-		next = min(next, i)
+		r.pace.Need(r.time.Elapsed, i)
 	}
-	r.nextTick.Store(int64(r.time.elapsed + next))
 }
 
 // step runs the core and carries out what it wants.
@@ -239,7 +260,7 @@ func (r *Replica) shutdown() {
 	}
 	for r.io.busy && r.failure == nil {
 		<-r.mail.wake
-		r.time = r.now.read()
+		r.time = r.now.Read()
 		r.calls, r.queue = r.mail.take(r.calls, r.queue)
 		for i, call := range r.calls {
 			call()

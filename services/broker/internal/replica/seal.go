@@ -24,7 +24,7 @@ func (r *Replica) Seal(ctx context.Context) (SealResult, error) {
 			return
 		}
 		if r.core.Report().SegmentData {
-			r.step(quorum.SealRequested{Time: r.time.micros})
+			r.step(quorum.SealRequested{Time: r.time.Micros})
 		}
 		end := r.closing.End()
 		if end <= r.tier.marked {
@@ -60,7 +60,11 @@ func (r *Replica) digest() {
 			defer r.io.inFlight.Done()
 			size, sum, err := r.wal.Digest(base)
 			r.mail.post(func() {
-				if err != nil {
+				switch {
+				case fault.Is(err, fault.Corrupt):
+					r.undigested(base, err)
+					return
+				case err != nil:
 					r.fail(fault.Wrap("compute digest of segment", err))
 					return
 				}
@@ -68,6 +72,13 @@ func (r *Replica) digest() {
 			})
 		})
 	}
+}
+
+// undigested takes in that a closed segment cannot be read: it is not sealed, and not lost either; all else goes on. It may be read again.
+func (r *Replica) undigested(base partition.Offset, err error) {
+	r.log.Error("cannot read a closed segment, it stays unsealed", "offset", base, "err", err)
+	r.failSeals(err)
+	r.after(unreadableWait, func() { r.closing.Undigested(base) })
 }
 
 // markSealed has the log take note of the segments whose Seal is committed.

@@ -26,7 +26,7 @@ func (r *Replica) hasHarvest() bool {
 		return false
 	}
 	t := r.fold.Tier
-	if len(t.Collectable(r.time.expiry, r.tier.exportedVersion, 1)) > 0 || t.TierEnd() > 0 && r.tier.exportedVersion < t.Version() {
+	if len(t.Collectable(r.time.Expiry, r.tier.exportedVersion, 1)) > 0 || t.TierEnd() > 0 && r.tier.exportedVersion < t.Version() {
 		return true
 	}
 	return !r.topic.Load().TierDisabled && t.HasSeal(r.tier.marked)
@@ -50,7 +50,7 @@ func (r *Replica) Harvest(ctx context.Context, n int) (h Harvest, ok bool, err e
 		h := Harvest{
 			Partition: r.cfg.Partition, Epoch: r.core.LastEpoch(), TierEnd: t.TierEnd(), ExportedEnd: r.tier.exportedEnd,
 			ExportedVersion: r.tier.exportedVersion, TableVersion: t.Version(),
-			Collectable: t.Collectable(r.time.expiry, r.tier.exportedVersion, harvestKeys),
+			Collectable: t.Collectable(r.time.Expiry, r.tier.exportedVersion, harvestKeys),
 		}
 		if !r.topic.Load().TierDisabled {
 			h.Sealed = r.sealedSegments(n)
@@ -178,6 +178,7 @@ func (r *Replica) Exported(ctx context.Context, e Exported) error {
 				e.TableVersion, e.TierEnd, t.Version(), t.TierEnd()))
 		default:
 			r.tier.exportedEnd = max(r.tier.exportedEnd, e.TierEnd)
+			r.kept.due = true
 			r.tier.exportedVersion = max(r.tier.exportedVersion, e.TableVersion)
 			r.tier.manifestSequence = max(r.tier.manifestSequence, e.ManifestSequence)
 			r.kept.due = true

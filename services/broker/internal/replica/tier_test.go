@@ -291,29 +291,6 @@ func TestLocalRetention(t *testing.T) {
 	}
 }
 
-// The wall clock steps by a month: expiry does not follow, and an alarm is due. An idle month is no step.
-func TestWallClockSteps(t *testing.T) {
-	month := 30 * 24 * time.Hour
-	w := &wallclock{wall: 1_000_000}
-	wall, mono := w.wall, time.Duration(0)
-	look := func(wallStep, monoStep time.Duration) reading {
-		wall, mono = wall+wallStep.Microseconds(), mono+monoStep
-		return w.at(wall, mono)
-	}
-	if r := look(month, month); r.jump != 0 || r.expiry != wall {
-		t.Errorf("an idle month: %+v", r)
-	}
-	if r := look(month, time.Second); r.jump != month-time.Second || r.expiry != wall-r.jump.Microseconds() {
-		t.Errorf("a step forward: %+v", r)
-	}
-	if r := look(time.Minute, time.Minute); r.jump != 0 || r.expiry != wall-(month-time.Second).Microseconds() {
-		t.Errorf("after it: %+v", r)
-	}
-	if r := look(-month, time.Second); r.jump != -month-time.Second || r.expiry != wall+2_000_000 {
-		t.Errorf("back again: %+v, wall %d", r, wall)
-	}
-}
-
 // A disk that is full while a segment is being marked sealed only delays it: what frees the disk depends on it.
 func TestSealingOnAFullDisk(t *testing.T) {
 	var disk *faultfs.FS

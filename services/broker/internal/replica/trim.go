@@ -94,7 +94,7 @@ func (r *Replica) drop(to partition.Offset, done func(error)) {
 
 // keepHouse looks at retention now and then: the log start, what the bucket may forget, local data, idle producers.
 func (r *Replica) keepHouse() {
-	elapsed := int64(r.time.elapsed)
+	elapsed := int64(r.time.Elapsed)
 	if !r.kept.due && elapsed-r.kept.last < int64(housekeeping) {
 		return
 	}
@@ -110,14 +110,14 @@ func (r *Replica) keepHouse() {
 	}
 	retention := sealed.Retention{Time: durationOf(topic.RetentionTime), Bytes: topic.RetentionBytes}
 	keys := r.fold.Tier.Droppable()
-	expired := r.fold.Producers.Expirable(r.time.expiry)
-	switch start := retention.LogStart(pieces, open, r.time.expiry); {
+	expired := r.fold.Producers.Expirable(r.time.Expiry)
+	switch start := retention.LogStart(pieces, open, r.time.Expiry); {
 	case start > r.fold.Tier.LogStart():
 		r.kept.logged = true
 		r.trimTo(start, r.kept.recorded)
 	case len(keys) > 0:
 		r.record(func(c batchcapnp.Control) error {
-			return sealed.FillDrop(c, keys, r.time.expiry+sealed.DropGrace.Microseconds())
+			return sealed.FillDrop(c, keys, r.time.Expiry+sealed.DropGrace.Microseconds())
 		})
 	case len(expired) > 0:
 		r.record(func(c batchcapnp.Control) error { return producer.FillExpire(c, expired) })
@@ -145,7 +145,7 @@ func (r *Replica) dropLocal(pieces []sealed.Piece, open int64) {
 		for i < len(pieces) && pieces[i].End <= start {
 			i++
 		}
-		to = max(to, local.Start(pieces[i:], open, r.time.expiry, r.tier.exportedEnd))
+		to = max(to, local.Start(pieces[i:], open, r.time.Expiry, r.tier.exportedEnd))
 	}
 	if min(to, r.tier.marked) > r.wal.Start() {
 		r.kept.dropping = true
