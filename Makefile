@@ -63,6 +63,13 @@ N ?= 1000000
 model: ## The model of protocol and storage over N seeds (1000000).
 	SQ_MODEL_SEEDS=$(N) go test -count=1 -timeout 12h -run TestNoSeedViolates -v ./services/broker/internal/sim/model/
 
+PARTITIONS ?= 10000
+LOG ?= 50GiB
+.PHONY: footprint
+footprint: ## What PARTITIONS (10000) idle partitions cost, and how long LOG (50GiB, sparse) takes to open.
+	SQ_FOOTPRINT=$(PARTITIONS) go test -count=1 -timeout 10m -run 'TestFootprint$$' -v ./services/broker/
+	SQ_FOOTPRINT_LOG=$(LOG) go test -count=1 -timeout 10m -run TestOpenLargeLogs -v ./services/broker/internal/wal/
+
 .PHONY: bench
 bench: build ## Rates of sq bench beside the disk's own fdatasync.
 	tests/bench/run.sh

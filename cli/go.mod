@@ -19,13 +19,16 @@ replace github.com/seedqueue/sq/services/allinone => ../services/allinone
 replace github.com/seedqueue/sq/sdk/go => ../sdk/go
 
 require (
+	capnproto.org/go/capnp/v3 v3.1.0-alpha.2
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
 	github.com/mattn/go-isatty v0.0.24
+	github.com/prometheus/client_golang v1.24.1
 	github.com/seedqueue/sq/libs v0.1.0
 	github.com/seedqueue/sq/proto v0.1.0
 	github.com/seedqueue/sq/sdk/go v0.1.0
 	github.com/seedqueue/sq/services/allinone v0.1.0
+	github.com/seedqueue/sq/services/broker v0.1.0
 	github.com/spf13/cobra v1.10.2
 	github.com/versity/versitygw v1.8.0
 	go.etcd.io/etcd/client/v3 v3.7.3
@@ -40,7 +43,6 @@ require (
 )
 
 require (
-	capnproto.org/go/capnp/v3 v3.1.0-alpha.2 // indirect
 	github.com/Azure/go-ntlmssp v0.1.1 // indirect
 	github.com/DataDog/datadog-go/v5 v5.9.1 // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
@@ -115,14 +117,12 @@ require (
 	github.com/philhofer/fwd v1.2.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/pkg/xattr v0.4.12 // indirect
-	github.com/prometheus/client_golang v1.24.1 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rabbitmq/amqp091-go v1.14.0 // indirect
 	github.com/ryanuber/go-glob v1.0.0 // indirect
-	github.com/seedqueue/sq/services/broker v0.1.0 // indirect
 	github.com/seedqueue/sq/services/coordinator v0.1.0 // indirect
 	github.com/seedqueue/sq/services/gateway v0.1.0 // indirect
 	github.com/seedqueue/sq/services/tierer v0.1.0 // indirect

@@ -18,7 +18,7 @@ type Part struct {
 // running is a started part.
 type running struct {
 	name string
-	stop context.CancelFunc
+	stop context.CancelCauseFunc
 	// done gives what Run returned, once.
 	done chan error
 }
@@ -36,7 +36,7 @@ func Run(ctx context.Context, log *slog.Logger, parts ...Part) error {
 	ends := make(chan ended, len(parts))
 	started := make([]*running, len(parts))
 	for i, part := range parts {
-		own, stop := context.WithCancel(base)
+		own, stop := context.WithCancelCause(base)
 		r := &running{name: part.Name, stop: stop, done: make(chan error, 1)}
 		started[i] = r
 		go func() {
@@ -47,12 +47,16 @@ func Run(ctx context.Context, log *slog.Logger, parts ...Part) error {
 	}
 	first := wait(ctx, log, started, ends)
 	errs := []error{first}
+	cause := context.Cause(ctx)
+	if first != nil {
+		cause = &failure{first}
+	}
 	if ctx.Err() == nil && first == nil {
 		log.Debug("all parts have ended")
 	}
 	for i := len(started) - 1; i >= 0; i-- {
 		r := started[i]
-		r.stop()
+		r.stop(cause)
 		err := <-r.done
 		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(first, err) {
 			errs = append(errs, fmt.Errorf("stop %s: %w", r.name, err))
@@ -60,6 +64,20 @@ func Run(ctx context.Context, log *slog.Logger, parts ...Part) error {
 		log.Debug("part stopped", "part", r.name)
 	}
 	return errors.Join(errs...)
+}
+
+// failure is the cause of the end of a part's context where another part has failed.
+type failure struct{ err error }
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// Failure tells why a part whose context has ended must not take its time: what failed; nil where it was only told to stop.
+func Failure(ctx context.Context) error {
+	if f, ok := errors.AsType[*failure](context.Cause(ctx)); ok {
+		return f.err
+	}
+	return nil
 }
 
 // wait returns when ctx ends, a part fails or all have returned.

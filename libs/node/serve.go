@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/lifecycle"
 )
 
 // drainTimeout bounds how long a stop waits for what is in flight.
@@ -21,7 +22,7 @@ type FrameServer interface {
 	Shutdown(ctx context.Context) error
 }
 
-// ServeFrames serves until ctx ends and then drains (doc.go 4). The error is that of Serve.
+// ServeFrames serves until ctx ends and then drains, or cuts all off where it ended for a failure (doc.go 4). The error is that of Serve.
 func (d Deps) ServeFrames(ctx context.Context, server FrameServer, listener net.Listener) error {
 	served := make(chan error, 1)
 	hard, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -32,6 +33,10 @@ func (d Deps) ServeFrames(ctx context.Context, server FrameServer, listener net.
 		return err
 	case <-ctx.Done():
 	}
+	if lifecycle.Failure(ctx) != nil {
+		cut()
+		return <-served
+	}
 	drain, cancel := context.WithTimeout(hard, drainTimeout)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
@@ -40,7 +45,7 @@ func (d Deps) ServeFrames(ctx context.Context, server FrameServer, listener net.
 	return <-served
 }
 
-// ServeGRPC serves until ctx ends and then drains (doc.go 4).
+// ServeGRPC serves until ctx ends and then drains, or cuts all off where it ended for a failure (doc.go 4).
 func (d Deps) ServeGRPC(ctx context.Context, server *grpc.Server, listener net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -48,6 +53,10 @@ func (d Deps) ServeGRPC(ctx context.Context, server *grpc.Server, listener net.L
 	case err := <-served:
 		return fault.Wrap("serve gRPC", err)
 	case <-ctx.Done():
+	}
+	if lifecycle.Failure(ctx) != nil {
+		server.Stop()
+		return fault.Wrap("serve gRPC", <-served)
 	}
 	drained := make(chan struct{})
 	go func() {

@@ -32,6 +32,7 @@ type fold struct {
 	changed bool
 	copied  struct{ namespaces, names, topics, partitions, brokers, gateways, tierers bool }
 	slices  map[partition.UUID]struct{} // whose slice is a copy
+	work    int                         // entries that were copied
 }
 
 func newFold(view *View) *fold {
@@ -39,9 +40,10 @@ func newFold(view *View) *fold {
 }
 
 // writable gives a map that the fold may write into.
-func writable[K comparable, V any](m *map[K]V, copied *bool) map[K]V {
+func writable[K comparable, V any](f *fold, m *map[K]V, copied *bool) map[K]V {
 	if !*copied {
 		*m, *copied = maps.Clone(*m), true
+		f.work += len(*m)
 	}
 	return *m
 }
@@ -56,14 +58,14 @@ func (f *fold) put(kv KV) (followed bool, err error) {
 		return true, set(kv, func(v Versioned[Live]) error { f.view.Coordinator = &v; return nil })
 	case "namespaces":
 		return true, set(kv, func(v Versioned[Namespace]) error {
-			writable(&f.view.Namespaces, &f.copied.namespaces)[rest] = v
+			writable(f, &f.view.Namespaces, &f.copied.namespaces)[rest] = v
 			return nil
 		})
 	case "names":
 		return true, set(kv, func(v Versioned[TopicRef]) error {
 			name, err := parseName(rest)
 			if err == nil {
-				writable(&f.view.Names, &f.copied.names)[name] = v.Value.ID
+				writable(f, &f.view.Names, &f.copied.names)[name] = v.Value.ID
 			}
 			return err
 		})
@@ -71,7 +73,7 @@ func (f *fold) put(kv KV) (followed bool, err error) {
 		return true, set(kv, func(v Versioned[Topic]) error {
 			id, err := partition.ParseUUID(rest)
 			if err == nil {
-				writable(&f.view.Topics, &f.copied.topics)[id] = v
+				writable(f, &f.view.Topics, &f.copied.topics)[id] = v
 			}
 			return err //nolint:wrapcheck // names the key's part.
 		})
@@ -81,12 +83,12 @@ func (f *fold) put(kv KV) (followed bool, err error) {
 		return true, f.putBroker(rest, kv)
 	case "gateways":
 		return true, set(kv, func(v Versioned[Live]) error {
-			writable(&f.view.Gateways, &f.copied.gateways)[strings.TrimSuffix(rest, "/live")] = v.Value
+			writable(f, &f.view.Gateways, &f.copied.gateways)[strings.TrimSuffix(rest, "/live")] = v.Value
 			return nil
 		})
 	case "tierers":
 		return true, set(kv, func(v Versioned[Live]) error {
-			writable(&f.view.Tierers, &f.copied.tierers)[strings.TrimSuffix(rest, "/live")] = v.Value
+			writable(f, &f.view.Tierers, &f.copied.tierers)[strings.TrimSuffix(rest, "/live")] = v.Value
 			return nil
 		})
 	default: // requests, pid, tier
@@ -109,7 +111,7 @@ func (f *fold) putBroker(rest string, kv KV) error {
 		return fault.Errorf(fault.Invalid, "unknown part %q of a broker", part)
 	}
 	if err == nil {
-		writable(&f.view.Brokers, &f.copied.brokers)[id] = broker
+		writable(f, &f.view.Brokers, &f.copied.brokers)[id] = broker
 	}
 	return err
 }
@@ -123,23 +125,23 @@ func (f *fold) drop(key string) {
 	case "coord":
 		f.view.Coordinator = nil
 	case "namespaces":
-		delete(writable(&f.view.Namespaces, &f.copied.namespaces), rest)
+		delete(writable(f, &f.view.Namespaces, &f.copied.namespaces), rest)
 	case "names":
 		if name, err := parseName(rest); err == nil {
-			delete(writable(&f.view.Names, &f.copied.names), name)
+			delete(writable(f, &f.view.Names, &f.copied.names), name)
 		}
 	case "topics":
 		if id, err := partition.ParseUUID(rest); err == nil {
-			delete(writable(&f.view.Topics, &f.copied.topics), id)
+			delete(writable(f, &f.view.Topics, &f.copied.topics), id)
 		}
 	case "p":
 		_ = f.setPartition(rest, Versioned[Assignment]{}) // a key that does not parse was never taken in
 	case "brokers":
 		f.dropBroker(rest)
 	case "gateways":
-		delete(writable(&f.view.Gateways, &f.copied.gateways), strings.TrimSuffix(rest, "/live"))
+		delete(writable(f, &f.view.Gateways, &f.copied.gateways), strings.TrimSuffix(rest, "/live"))
 	case "tierers":
-		delete(writable(&f.view.Tierers, &f.copied.tierers), strings.TrimSuffix(rest, "/live"))
+		delete(writable(f, &f.view.Tierers, &f.copied.tierers), strings.TrimSuffix(rest, "/live"))
 	}
 }
 
@@ -154,7 +156,7 @@ func (f *fold) dropBroker(rest string) {
 	} else {
 		broker.Ident = Versioned[BrokerIdent]{}
 	}
-	all := writable(&f.view.Brokers, &f.copied.brokers)
+	all := writable(f, &f.view.Brokers, &f.copied.brokers)
 	all[id] = broker
 	if broker.Live == nil && broker.Ident.ModRevision == 0 {
 		delete(all, id)
@@ -172,10 +174,11 @@ func (f *fold) setPartition(rest string, v Versioned[Assignment]) error {
 	if err != nil || index >= partitionsMax {
 		return fault.Errorf(fault.Invalid, "partition index %q is not 0 to %d", indexText, partitionsMax-1)
 	}
-	all := writable(&f.view.Partitions, &f.copied.partitions)
+	all := writable(f, &f.view.Partitions, &f.copied.partitions)
 	list := all[topic]
 	if _, mine := f.slices[topic]; !mine {
 		list = slices.Clone(list)
+		f.work += len(list)
 		f.slices[topic] = struct{}{}
 	}
 	for uint64(len(list)) <= index {

@@ -22,6 +22,10 @@ const (
 	retryLast       = 5 * time.Second
 	// coalesceMax bounds how many revisions become one View.
 	coalesceMax = 1024
+	// A View that took copying of many entries is followed by a pause in proportion: what happens meanwhile becomes one View.
+	pauseFrom     = 1000 // entries
+	pausePerEntry = time.Microsecond
+	pauseMax      = 100 * time.Millisecond
 )
 
 var errWatchEnded = errors.New("watch ended")
@@ -121,8 +125,12 @@ func (f *Follower) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err() //nolint:wrapcheck // Run looks at it.
 		case events, ok := <-watch:
-			if err := f.take(events, ok, watch); err != nil {
+			work, err := f.take(events, ok, watch)
+			if err != nil {
 				return err
+			}
+			if work >= pauseFrom {
+				_ = backoff.Sleep(ctx, f.clock, min(time.Duration(work)*pausePerEntry, pauseMax)) // the loop looks at ctx
 			}
 		case <-timer.C():
 			if err := f.relist(ctx, relists%relistFullEvery == 0); err != nil {
@@ -149,8 +157,8 @@ func (f *Follower) relist(ctx context.Context, full bool) error {
 	return nil
 }
 
-// take applies events, and all that wait behind them, as one View.
-func (f *Follower) take(events Events, ok bool, watch <-chan Events) error {
+// take applies events, and all that wait behind them, as one View. It tells how many entries that has copied.
+func (f *Follower) take(events Events, ok bool, watch <-chan Events) (work int, err error) {
 	var batch []Events
 	var end error
 	for end == nil {
@@ -175,11 +183,10 @@ func (f *Follower) take(events Events, ok bool, watch <-chan Events) error {
 			break
 		}
 	}
-	f.apply(batch)
-	return end
+	return f.apply(batch), end
 }
 
-func (f *Follower) apply(batch []Events) {
+func (f *Follower) apply(batch []Events) (work int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change := f.begin()
@@ -197,6 +204,7 @@ func (f *Follower) apply(batch []Events) {
 		change.view.Revision = events.Revision
 	}
 	f.publish(change)
+	return change.work
 }
 
 // install applies a list as of a revision; a whole one also shows what was deleted.

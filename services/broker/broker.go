@@ -11,6 +11,7 @@ import (
 	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/telemetry"
 	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/ident"
 	"github.com/seedqueue/sq/services/broker/internal/roster"
 )
@@ -22,7 +23,13 @@ type Broker struct {
 	lock     io.Closer // of the data directory
 	ports    node.Ports
 	follower *topology.Follower
-	roster   atomic.Pointer[roster.Roster] // nil until the broker has joined its cluster
+	serving  atomic.Pointer[serving] // nil until the broker has joined its cluster
+}
+
+// serving is what a Broker serves with.
+type serving struct {
+	disk   *disk.Watch
+	roster *roster.Roster
 }
 
 // New locks the data directory and binds the listeners. Nothing is served before Run, which closes them; a Broker that is not run must be
@@ -67,13 +74,16 @@ func (b *Broker) Close() error {
 // Addrs tells where the broker listens.
 func (b *Broker) Addrs() node.Addrs { return b.ports.Addrs() }
 
-// Ready is nil when the broker has joined its cluster and every partition that it leads is active.
+// Ready is nil when the disk takes records, the broker has joined its cluster, and every partition that it leads is active.
 func (b *Broker) Ready() error {
-	roster := b.roster.Load()
-	if roster == nil {
+	s := b.serving.Load()
+	if s == nil {
 		return fault.Errorf(fault.Unavailable, "the broker has not joined its cluster: etcd (%v) has not answered yet", b.cfg.Etcd)
 	}
-	return roster.Ready() //nolint:wrapcheck // says what is missing.
+	if err := s.disk.Ready(); err != nil {
+		return err //nolint:wrapcheck // says what is wrong.
+	}
+	return s.roster.Ready() //nolint:wrapcheck // says what is missing.
 }
 
 // Run serves until ctx ends, and then stops in order (doc.go 5). It returns an error where the broker cannot go on: another cluster's etcd, a

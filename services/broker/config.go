@@ -10,6 +10,7 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
+	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
@@ -30,6 +31,7 @@ type Config struct {
 	ScrubInterval  time.Duration `koanf:"scrub-interval" usage:"how long reading all of them again takes, where scrub-rate allows, 1s to 8760h"`
 	CompactRate    config.Bytes  `koanf:"compact-rate" usage:"how fast topics with cleanup compact are read and written again, bytes a second, 64KiB to 1GiB; 0 = not at all"`
 	CompactMemory  config.Bytes  `koanf:"compact-memory" usage:"memory for the keys of the partition that is being compacted, 1MiB to 16GiB; 80 bytes a key"`
+	DiskRefuse     config.Bytes  `koanf:"disk-refuse" usage:"free room on the data disk below which records are refused, and below half of it all appends, 1MiB and up; 0 = the smaller of a tenth and 10GiB, and of a twentieth and 2GiB"`
 	node.Config    `usage-lease-ttl:"how long after its last renewal the broker counts as gone, 2s to 60s"`
 }
 
@@ -65,6 +67,9 @@ func (c Config) Validate() error {
 	}
 	if c.BodyMemory < bodyMemoryMin {
 		return fault.Errorf(fault.Invalid, "body-memory: %v is below %v", c.BodyMemory, config.Bytes(bodyMemoryMin))
+	}
+	if c.DiskRefuse != 0 && c.DiskRefuse < disk.RefuseMin {
+		return fault.Errorf(fault.Invalid, "disk-refuse: %v is below %v, and not 0", c.DiskRefuse, config.Bytes(disk.RefuseMin))
 	}
 	if c.ScrubRate != 0 && (c.ScrubRate < scrubRateMin || c.ScrubRate > scrubRateMax) {
 		return fault.Errorf(fault.Invalid, "scrub-rate: %v is outside %v to %v, and not 0", c.ScrubRate, config.Bytes(scrubRateMin), config.Bytes(scrubRateMax))

@@ -15,6 +15,7 @@ import (
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/data"
+	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/ident"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/lease"
@@ -37,12 +38,16 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	disk, state, err := b.openJournal()
+	watch, err := b.newDisk()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, fault.Wrap("close journal", disk.Close())) }()
-	replicas, err := b.newRoster(life, disk, state)
+	stream, state, err := b.openJournal()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, fault.Wrap("close journal", stream.Close())) }()
+	replicas, err := b.newRoster(life, watch, stream, state)
 	if err != nil {
 		return err
 	}
@@ -62,15 +67,27 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.roster.Store(replicas)
-	defer b.roster.Store(nil)
+	b.serving.Store(&serving{watch, replicas})
+	defer b.serving.Store(nil)
 	b.deps.Log.Info("broker serves", "cluster", life.cluster.String(), "node", b.cfg.NodeID, "incarnation", uint64(life.claim.Incarnation))
 	return lifecycle.Run(ctx, b.deps.Log, //nolint:wrapcheck // Run wraps it.
-		lifecycle.Part{Name: "lease", Run: registration.Run},
+		lifecycle.Part{Name: "disk", Run: watch.Run},
+		lifecycle.Part{Name: "lease", Run: poisons(watch, registration.Run)},
 		lifecycle.Part{Name: "roster", Run: replicas.Run},
 		lifecycle.Part{Name: "scrub", Run: scrubber},
 		lifecycle.Part{Name: "data", Run: func(ctx context.Context) error { return b.deps.ServeFrames(ctx, server, b.ports.Capnp) }},
 	)
+}
+
+// poisons has a part that a failed disk ends say so.
+func poisons(watch *disk.Watch, run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := run(ctx)
+		if fault.Is(err, fault.DiskPoisoned) {
+			watch.Poison(err)
+		}
+		return err
+	}
 }
 
 // join learns the cluster, takes or checks the directory, and begins a life. It waits for etcd.
@@ -92,6 +109,13 @@ func (b *Broker) join(ctx context.Context) (life, error) {
 	return l, err
 }
 
+// newDisk begins to watch the data disk. It comes before whatever needs room on it.
+func (b *Broker) newDisk() (*disk.Watch, error) {
+	return disk.New(disk.Config{ //nolint:wrapcheck // says what was attempted.
+		FS: b.deps.FS, Refuse: uint64(b.cfg.DiskRefuse), Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,
+	})
+}
+
 // openJournal opens the disk's replica-state stream. It is made only where no replica can have been before it: the roster makes its directory
 // behind it.
 func (b *Broker) openJournal() (*journal.Journal, journal.State, error) {
@@ -103,7 +127,7 @@ func (b *Broker) openJournal() (*journal.Journal, journal.State, error) {
 	return disk, state, fault.Wrap("open journal", err)
 }
 
-func (b *Broker) newRoster(l life, disk *journal.Journal, state journal.State) (*roster.Roster, error) {
+func (b *Broker) newRoster(l life, watch *disk.Watch, stream *journal.Journal, state journal.State) (*roster.Roster, error) {
 	sync, err := replica.ParseSyncPolicy(b.cfg.SyncPolicy)
 	if err != nil {
 		return nil, fault.Errorf(fault.Invalid, "sync-policy: %w", err)
@@ -120,7 +144,7 @@ func (b *Broker) newRoster(l life, disk *journal.Journal, state journal.State) (
 		CompactRate: int64(b.cfg.CompactRate), CompactMemory: int64(b.cfg.CompactMemory),
 		Redo: redo, Commit: commit.Limits{RingBytes: int64(b.cfg.JournalSize)},
 	}, roster.Deps{
-		FS: b.deps.FS, Journal: disk, State: state, Store: b.deps.Store, View: b.follower,
+		FS: b.deps.FS, Disk: watch, Journal: stream, State: state, Store: b.deps.Store, View: b.follower,
 		Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,
 	})
 }

@@ -218,12 +218,18 @@ func TestDiskFails(t *testing.T) {
 		if _, err := publish(t.Context(), client, s.next("acknowledged")); err != nil {
 			t.Fatal(err)
 		}
+		go func() { _, _ = fetch(t.Context(), client, 2, time.Minute) }() // which a drain would wait for
+		synctest.Wait()
+		failed := time.Now()
 		disk.Add(faultfs.Rule{Ops: faultfs.Sync, Path: "*.log", Err: errors.New("input/output error")})
 		_, err := publish(t.Context(), client, s.next("lost?"))
 		wantKind(t, err, fault.OutcomeUnknown)
 		err = n.wait()
 		if wantKind(t, err, fault.DiskPoisoned); !strings.Contains(err.Error(), "input/output error") {
 			t.Errorf("run says %v", err)
+		}
+		if took := time.Since(failed); took > time.Second {
+			t.Errorf("ended after %v, want at once", took)
 		}
 		again := w.start(t, memory.CrashNone())
 		w.nominate(t, 2)

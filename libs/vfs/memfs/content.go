@@ -72,6 +72,9 @@ type content struct {
 		// dirty has the pages that the next sync writes; a page that a failed sync dropped is not there though it is not settled.
 		dirty map[int64]struct{}
 
+		// reserved is how many pages from the start count against the volume, whether they are live or not.
+		reserved int64
+
 		size, stableSize int64
 		pastSizes        []int64
 		sizeDirty        bool
@@ -138,7 +141,7 @@ func (c *content) editLocked(index int64) (*pageData, error) {
 		p = &page{}
 		c.mu.pages[index] = p
 	}
-	if p.live == nil {
+	if p.live == nil && index >= c.mu.reserved {
 		if err := c.volume.take(pageBytes); err != nil {
 			return nil, err
 		}
@@ -190,10 +193,39 @@ func (c *content) truncate(size int64) error {
 		if index*pageBytes >= size && p.live != nil {
 			p.put(nil)
 			c.mu.dirty[index] = struct{}{}
-			_ = c.volume.take(-pageBytes) // giving back cannot fail
+			if index >= c.mu.reserved {
+				_ = c.volume.take(-pageBytes) // giving back cannot fail
+			}
 		}
 	}
+	if kept := pagesOf(size); kept < c.mu.reserved {
+		_ = c.volume.take((kept - c.mu.reserved) * pageBytes)
+		c.mu.reserved = kept
+	}
 	c.setSizeLocked(size)
+	return nil
+}
+
+func pagesOf(n int64) int64 { return (n + pageBytes - 1) / pageBytes }
+
+// allocate reserves everything up to an end; what is live in it counts already.
+func (c *content) allocate(end int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to := pagesOf(end)
+	if to <= c.mu.reserved {
+		return nil
+	}
+	missing := to - c.mu.reserved
+	for index, p := range c.mu.pages {
+		if index >= c.mu.reserved && index < to && p.live != nil {
+			missing--
+		}
+	}
+	if err := c.volume.take(missing * pageBytes); err != nil {
+		return err
+	}
+	c.mu.reserved = to
 	return nil
 }
 
@@ -226,8 +258,9 @@ func (c *content) failSync() {
 func (c *content) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.mu.pages {
-		if p.live != nil {
+	_ = c.volume.take(-c.mu.reserved * pageBytes)
+	for index, p := range c.mu.pages {
+		if p.live != nil && index >= c.mu.reserved {
 			_ = c.volume.take(-pageBytes)
 		}
 	}
@@ -244,6 +277,8 @@ func (c *content) survivor(v *volume, d dice) *content {
 	}
 	out.mu.size = sizes[d.version(len(sizes))]
 	out.mu.stableSize = out.mu.size
+	out.mu.reserved = c.mu.reserved
+	v.used.Add(out.mu.reserved * pageBytes)
 	for _, index := range slices.Sorted(maps.Keys(c.mu.pages)) {
 		data := c.mu.pages[index].survivor(d)
 		if start := index * pageBytes; start >= out.mu.size {
@@ -255,7 +290,9 @@ func (c *content) survivor(v *volume, d dice) *content {
 		}
 		if data != nil {
 			out.mu.pages[index] = &page{live: data, stable: data}
-			v.used.Add(pageBytes)
+			if index >= out.mu.reserved {
+				v.used.Add(pageBytes)
+			}
 		}
 	}
 	return out

@@ -357,6 +357,22 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("allocate: %v", err)
 	}
 	must(t, file.Truncate(page))
+	must(t, file.Allocate(page, page))
+	if usage, _ = f.Usage(); usage.Free != page {
+		t.Errorf("%d bytes free behind an allocation", usage.Free)
+	}
+	if usage, _ = f.CrashNone().Usage(); usage.Free != 3*page {
+		t.Errorf("%d bytes free where the file is lost", usage.Free)
+	}
+	if usage, _ = f.CrashAll().Usage(); usage.Free != page {
+		t.Errorf("%d bytes free where it is kept", usage.Free)
+	}
+	_, err = file.WriteAt(fill('b', page), page) // in its own room
+	must(t, err)
+	if usage, _ = f.Usage(); usage.Free != page {
+		t.Errorf("%d bytes free when the allocation is used", usage.Free)
+	}
+	must(t, file.Truncate(page))
 	must(t, f.Remove("a"))
 	usage, _ = f.Usage()
 	if usage.Free != 2*page {

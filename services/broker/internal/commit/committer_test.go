@@ -169,6 +169,51 @@ func TestFullRing(t *testing.T) {
 	}
 }
 
+// What comes into the ring while a checkpoint syncs the same file is not freed by it: the sync may have begun before.
+func TestCheckpointFreesOnlyWhatItSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := memfs.New()
+		faulty := faultfs.New(inner, clock.Real())
+		d := newLiveDisk(t, faulty, Config{Mode: Always, Limits: Limits{RingBytes: journal.MinRingBytes}}, 1)
+		defer d.close()
+		d.beginRing(t)
+		l, ring := d.logs[0], d.c.mu.ring
+		persist := func() {
+			if err := l.append(100, l.end == 0); err != nil {
+				t.Fatal(err)
+			}
+			l.seat.Sync(func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			if l.log.Persisted() != l.end {
+				t.Fatalf("persisted up to %d of %d", l.log.Persisted(), l.end)
+			}
+		}
+		persist()
+		gate := make(chan struct{})
+		faulty.Add(faultfs.Rule{Ops: faultfs.Sync, Path: "*.log", Until: gate, Count: 1})
+		d.c.startCheckpoint(ring)
+		synctest.Wait() // it hangs in the sync of the file
+		second := ring.Next()
+		persist()
+		close(gate)
+		synctest.Wait()
+		j, _, err := journal.Open(journal.Config{FS: inner.CrashNone(), Dir: "journal"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if redo := j.Redo(); len(redo) != 1 || redo[0].Group != second {
+			t.Errorf("after the checkpoint the ring holds %+v, want group %d", redo, second)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // The ring is made when logs first come together, not before, and nobody waits for it.
 func TestRingIsMadeWhenWanted(t *testing.T) {
 	fsys := memfs.New()

@@ -230,7 +230,7 @@ func TestArguments(t *testing.T) {
 		wirecapnp.Request_Which_readSealed:     askedPart{5, 6, 8 << 20},
 		wirecapnp.Request_Which_tierTable:      askedTable{12, 13, 1000},
 		wirecapnp.Request_Which_commitTier:     []sealed.Segment{segment("key-1")},
-		wirecapnp.Request_Which_exported:       replica.Exported{Epoch: 3, TableVersion: 14, TierEnd: 15, ManifestSequence: 16},
+		wirecapnp.Request_Which_exported:       sealed.Exported{Epoch: 3, TableVersion: 14, TierEnd: 15, ManifestSequence: 16},
 		wirecapnp.Request_Which_collected:      []string{"key", "key"},
 	} {
 		reply, err := clients[which >= wirecapnp.Request_Which_harvest].Call(t.Context(), calls[which])
@@ -403,13 +403,13 @@ func TestPanic(t *testing.T) {
 // What a tierer is told.
 func TestTierAnswers(t *testing.T) {
 	f := &fake{
-		harvests: []replica.Harvest{{
+		harvests: []sealed.Harvest{{
 			Partition: known, Epoch: 3, TierEnd: 5, ExportedEnd: 4, ExportedVersion: 6, TableVersion: 7, Collectable: []string{"old-1", "old-2"},
-			Sealed: []replica.SealedSegment{{
+			Sealed: []sealed.Untiered{{
 				Seal: sealed.Seal{Base: 5, End: 9, Size: 100, SHA256: sealed.Digest{7}}, Epoch: 2, FirstAppendTime: 11, LastAppendTime: 12,
 			}},
 		}},
-		table: replica.TierTable{Epoch: 3, Version: 7, TierEnd: 5, LogStart: 1, Segments: []sealed.Segment{segment("a"), segment("b")}, More: true},
+		table: sealed.Excerpt{Epoch: 3, Version: 7, TierEnd: 5, LogStart: 1, Segments: []sealed.Segment{segment("a"), segment("b")}, More: true},
 	}
 	_, addr := serve(t, f)
 	client := dial(t, addr, wirecapnp.Role_tierer)
@@ -430,7 +430,7 @@ func TestTierAnswers(t *testing.T) {
 	}
 }
 
-func readHarvests(t *testing.T, response wirecapnp.Response) []replica.Harvest {
+func readHarvests(t *testing.T, response wirecapnp.Response) []sealed.Harvest {
 	t.Helper()
 	reply, err := response.Harvest()
 	if err != nil {
@@ -440,11 +440,11 @@ func readHarvests(t *testing.T, response wirecapnp.Response) []replica.Harvest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []replica.Harvest
+	var all []sealed.Harvest
 	for i := range list.Len() {
 		in := list.At(i)
 		id, _ := in.Topic()
-		h := replica.Harvest{
+		h := sealed.Harvest{
 			Partition: partition.ID{Topic: partition.UUIDOf(id.Hi(), id.Lo()), Index: partition.Index(in.Partition())},
 			Epoch:     partition.Epoch(in.Epoch()), TierEnd: partition.Offset(in.TierEnd()), ExportedEnd: partition.Offset(in.ExportedEnd()),
 			ExportedVersion: in.ExportedVersion(), TableVersion: in.TableVersion(),
@@ -453,7 +453,7 @@ func readHarvests(t *testing.T, response wirecapnp.Response) []replica.Harvest {
 		for j := range segments.Len() {
 			s := segments.At(j)
 			sum, _ := s.Sha256()
-			h.Sealed = append(h.Sealed, replica.SealedSegment{
+			h.Sealed = append(h.Sealed, sealed.Untiered{
 				Seal:  sealed.Seal{Base: partition.Offset(s.Base()), End: partition.Offset(s.End()), Size: s.Size(), SHA256: sealed.Digest(sum)},
 				Epoch: partition.Epoch(s.Epoch()), FirstAppendTime: s.FirstAppendTime(), LastAppendTime: s.LastAppendTime(),
 			})
@@ -468,13 +468,13 @@ func readHarvests(t *testing.T, response wirecapnp.Response) []replica.Harvest {
 	return all
 }
 
-func readTable(t *testing.T, response wirecapnp.Response) replica.TierTable {
+func readTable(t *testing.T, response wirecapnp.Response) sealed.Excerpt {
 	t.Helper()
 	in, err := response.TierTable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := replica.TierTable{
+	table := sealed.Excerpt{
 		Epoch: partition.Epoch(in.Epoch()), Version: in.TableVersion(), TierEnd: partition.Offset(in.TierEnd()),
 		LogStart: partition.Offset(in.LogStart()), More: in.More(),
 	}

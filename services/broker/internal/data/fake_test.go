@@ -46,8 +46,8 @@ type fake struct {
 		asked     []any
 		published []replica.Publish
 	}
-	harvests []replica.Harvest
-	table    replica.TierTable
+	harvests []sealed.Harvest
+	table    sealed.Excerpt
 }
 
 func (f *fake) note(what any) error {
@@ -81,7 +81,7 @@ type askedHarvest struct {
 	Max  int
 }
 
-func (f *fake) Harvest(ctx context.Context, wait time.Duration, limit int) ([]replica.Harvest, error) {
+func (f *fake) Harvest(ctx context.Context, wait time.Duration, limit int) ([]sealed.Harvest, error) {
 	if f.waits {
 		_ = f.note(askedHarvest{wait, limit})
 		<-ctx.Done()
@@ -166,16 +166,16 @@ type askedTable struct {
 	Max   int
 }
 
-func (f *fake) TierTable(_ context.Context, since uint64, from partition.Offset, limit int) (replica.TierTable, error) {
+func (f *fake) TierTable(_ context.Context, since uint64, from partition.Offset, limit int) (sealed.Excerpt, error) {
 	return f.table, f.note(askedTable{since, from, limit})
 }
 
-func (f *fake) CommitTier(_ context.Context, segments []sealed.Segment) (replica.TierCommitted, error) {
-	return replica.TierCommitted{TierEnd: 8, TableVersion: 77}, f.note(segments)
+func (f *fake) CommitTier(_ context.Context, segments []sealed.Segment) (sealed.Committed, error) {
+	return sealed.Committed{TierEnd: 8, TableVersion: 77}, f.note(segments)
 }
 
-func (f *fake) Exported(_ context.Context, e replica.Exported) error { return f.note(e) }
-func (f *fake) Collected(_ context.Context, keys []string) error     { return f.note(keys) }
+func (f *fake) Exported(_ context.Context, e sealed.Exported) error { return f.note(e) }
+func (f *fake) Collected(_ context.Context, keys []string) error    { return f.note(keys) }
 
 func newServer(t testing.TB, f *fake, registry *prometheus.Registry) *data.Server {
 	t.Helper()

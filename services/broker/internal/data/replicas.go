@@ -18,7 +18,7 @@ type Replicas interface {
 	Topic(id partition.UUID) (t topology.Topic, ok bool)
 	// Harvest lists the work that the partitions led here have for a tierer, at most maxSegments segments; it waits for some until wait has
 	// passed or ctx ends, and answers with none then.
-	Harvest(ctx context.Context, wait time.Duration, maxSegments int) ([]replica.Harvest, error)
+	Harvest(ctx context.Context, wait time.Duration, maxSegments int) ([]sealed.Harvest, error)
 }
 
 // Replica is one partition as data uses it. Errors are faults. What belongs to the leader fails with NotLeader elsewhere.
@@ -39,11 +39,11 @@ type Replica interface {
 	// ReadSealed reads the log part of a sealed segment; index and snapshot come with position 0. The caller closes the chunk.
 	ReadSealed(base partition.Offset, position uint64, maxBytes int) (replica.SealedPart, error)
 	// TierTable lists the segments in the bucket with an end above from; none if the table is not newer than since.
-	TierTable(ctx context.Context, since uint64, from partition.Offset, maxSegments int) (replica.TierTable, error)
+	TierTable(ctx context.Context, since uint64, from partition.Offset, maxSegments int) (sealed.Excerpt, error)
 	// CommitTier puts segments into the tier table.
-	CommitTier(ctx context.Context, segments []sealed.Segment) (replica.TierCommitted, error)
+	CommitTier(ctx context.Context, segments []sealed.Segment) (sealed.Committed, error)
 	// Exported notes that a manifest covers the table.
-	Exported(ctx context.Context, e replica.Exported) error
+	Exported(ctx context.Context, e sealed.Exported) error
 	// Collected notes that keys are gone from the bucket.
 	Collected(ctx context.Context, keys []string) error
 }

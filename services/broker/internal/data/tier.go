@@ -11,7 +11,6 @@ import (
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/proto/gen/capnp/tiercapnp"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
-	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 )
 
@@ -35,7 +34,7 @@ func (s *Server) harvest(ctx context.Context, c *call) error {
 }
 
 //nolint:wrapcheck // frame wraps it: the answer cannot be built.
-func fillHarvests(response wirecapnp.Response, all []replica.Harvest) error {
+func fillHarvests(response wirecapnp.Response, all []sealed.Harvest) error {
 	reply, err := response.NewHarvest()
 	if err != nil {
 		return err
@@ -53,7 +52,7 @@ func fillHarvests(response wirecapnp.Response, all []replica.Harvest) error {
 }
 
 //nolint:wrapcheck // frame wraps it: the answer cannot be built.
-func fillHarvest(out tiercapnp.HarvestReply_Harvest, h replica.Harvest) error {
+func fillHarvest(out tiercapnp.HarvestReply_Harvest, h sealed.Harvest) error {
 	if err := setTopic(out, h.Partition.Topic); err != nil {
 		return err
 	}
@@ -144,7 +143,7 @@ func (s *Server) tierTable(ctx context.Context, c *call) error {
 }
 
 //nolint:wrapcheck // frame wraps it: the answer cannot be built.
-func fillTable(response wirecapnp.Response, table replica.TierTable) error {
+func fillTable(response wirecapnp.Response, table sealed.Excerpt) error {
 	out, err := response.NewTierTable()
 	if err != nil {
 		return err
@@ -216,7 +215,7 @@ func (s *Server) exported(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := r.Exported(ctx, replica.Exported{
+	if err := r.Exported(ctx, sealed.Exported{
 		Epoch:            partition.Epoch(in.Epoch()),
 		TableVersion:     in.TableVersion(),
 		TierEnd:          partition.Offset(in.TierEnd()),

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
@@ -117,9 +118,11 @@ func (r *Replica) reread() {
 }
 
 // later does something on the replica's goroutine after a while.
-func (r *Replica) later(do func()) {
+func (r *Replica) later(do func()) { r.after(retryWait, do) }
+
+func (r *Replica) after(wait time.Duration, do func()) {
 	r.background(func(ctx context.Context) {
-		timer := r.deps.Clock.NewTimer(retryWait)
+		timer := r.deps.Clock.NewTimer(wait)
 		defer timer.Stop()
 		select {
 		case <-ctx.Done():

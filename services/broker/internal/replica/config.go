@@ -95,9 +95,11 @@ type Deps struct {
 	Clock     clock.Clock
 	Metrics   *Metrics
 	Log       *slog.Logger
-	Compact   *compact.Turn // the disk's; nil = nothing is compacted
-	// Full tells whether the disk is too full to take records. nil = never.
-	Full func() bool
+	// Refusal gives the error for a publish, or for an append that makes no room, while the disk does not take it. nil = it takes all.
+	Refusal func(appends bool) error
+	// NoRoom is called when a write found no room. nil = nobody wants to know.
+	NoRoom  func()
+	Compact *compact.Turn // the disk's; nil = nothing is compacted
 	// Failed is called at most once, from the replica's goroutine, when the replica has stopped because of its disk or its log.
 	Failed func(error)
 	// Changed is called from the replica's goroutine when its harvest, or whether it leads, may have changed. It must not block. May be nil.

@@ -18,11 +18,11 @@ type Limits struct {
 }
 
 const (
-	tickActive   = 100 * time.Millisecond // how often a replica with waiting work wants a tick
-	tickIdle     = time.Second
-	retryWait    = 200 * time.Millisecond // between attempts to read an assignment, or to write to a full disk
-	housekeeping = time.Second            // between looks at retention
-	overloadWait = 50 * time.Millisecond  // the retry hint of Overloaded
+	tickActive     = 100 * time.Millisecond // how often a replica with waiting work wants a tick
+	retryWait      = 200 * time.Millisecond // between attempts to read an assignment, or to write to a full disk
+	unreadableWait = 30 * time.Second       // before a segment that could not be read is read again
+	housekeeping   = time.Second            // between looks at retention
+	overloadWait   = 50 * time.Millisecond  // the retry hint of Overloaded
 	// segmentBytesDefault is where segments are cut if the topic does not say.
 	segmentBytesDefault = 128 << 20
 	groupBytesMax       = 8 << 20

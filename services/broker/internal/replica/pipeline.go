@@ -2,6 +2,7 @@ package replica
 
 import (
 	"sync"
+	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
@@ -43,6 +44,7 @@ type pipeline struct {
 	busy     bool
 	unsynced bool // something is written, or about to be, since the last sync was asked for
 	inFlight sync.WaitGroup
+	retryAt  time.Duration // elapsed: when Seals are tried again that found no room
 }
 
 func (p *pipeline) add(o op) { p.ops = append(p.ops, o) }
@@ -195,6 +197,11 @@ func (r *Replica) unwritten(ev quorum.Unwritten, why error) {
 		kept = append(kept, o)
 	}
 	r.io.ops = kept
+	if r.deps.NoRoom != nil {
+		r.deps.NoRoom()
+	}
+	r.io.retryAt = r.time.Elapsed + retryWait
+	r.later(func() {}) // a round to try again in
 	r.log.Warn("cannot append, the batches are refused", "offset", ev.From, "err", why)
 	r.waiting.cut(r, ev.From, fault.Wrap("publish", why))
 	r.admin.cut(ev.From, fault.Wrap("append control batch", why))

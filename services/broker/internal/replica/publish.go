@@ -51,10 +51,16 @@ func (r *Replica) check(q *queued) error {
 		return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
 	case q.Epoch > v.epoch:
 		return staleEpoch("publish", q.Epoch, v.epoch)
-	case r.deps.Full != nil && r.deps.Full():
-		return fault.Errorf(fault.DiskFull, "publish: the disk of the broker is nearly full")
 	}
-	return nil
+	return r.diskRefusal(false)
+}
+
+// diskRefusal refuses what the disk does not take now.
+func (r *Replica) diskRefusal(appends bool) error {
+	if r.deps.Refusal == nil {
+		return nil
+	}
+	return fault.Wrap("publish", r.deps.Refusal(appends))
 }
 
 func staleEpoch(op string, caller, own partition.Epoch) error {
@@ -72,6 +78,10 @@ func (r *Replica) propose() {
 	}
 	if !r.core.CanPropose() {
 		r.refuseQueue(r.notLeader())
+		return
+	}
+	if err := r.diskRefusal(true); err != nil {
+		r.refuseQueue(err)
 		return
 	}
 	base := r.core.End()

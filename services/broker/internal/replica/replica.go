@@ -14,6 +14,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
@@ -28,11 +29,11 @@ type Replica struct {
 	wal  *wal.Log
 	seat *commit.Seat
 
-	mail     *mailbox
-	view     atomic.Pointer[view]
-	topic    atomic.Pointer[topology.Topic]
-	nextTick atomic.Int64 // monotonic, when a tick is wanted; nanoseconds since the replica was opened
-	opened   time.Time
+	mail   *mailbox
+	view   atomic.Pointer[view]
+	topic  atomic.Pointer[topology.Topic]
+	pace   pace.Pacer // of ticks
+	opened time.Time
 
 	stopping chan struct{} // closed by Close
 	stopOnce sync.Once
@@ -119,7 +120,7 @@ func cutPolicy(t topology.Topic) quorum.CutPolicy {
 
 // Tick lets time pass. It is cheap to call where nothing is due.
 func (r *Replica) Tick() {
-	if int64(r.deps.Clock.Now().Sub(r.opened)) >= r.nextTick.Load() {
+	if r.pace.Due(r.deps.Clock.Now().Sub(r.opened)) {
 		r.mail.signal()
 	}
 }
@@ -131,6 +132,16 @@ func (r *Replica) Active() bool { return r.view.Load().active }
 func (r *Replica) Close() {
 	r.stopOnce.Do(func() { close(r.stopping) })
 	<-r.done
+}
+
+// Fail stops the replica because its disk has failed elsewhere: nothing is written or synced any more, and whoever waits gets OutcomeUnknown.
+func (r *Replica) Fail(cause error) {
+	r.mail.post(func() {
+		if r.failure == nil {
+			r.failure = cause
+			r.wal.Poison(cause)
+		}
+	})
 }
 
 // run is the replica's goroutine.
@@ -164,25 +175,34 @@ func (r *Replica) round() {
 	r.propose()
 	r.dispatch()
 	r.show()
+	r.plan()
 }
 
 // tick passes time on if it is due.
 func (r *Replica) tick() {
-	if int64(r.time.Elapsed) < r.nextTick.Load() {
+	if !r.pace.Due(r.time.Elapsed) {
 		return
 	}
 	r.step(quorum.Tick{Elapsed: r.time.Elapsed, Time: r.time.Micros})
 	r.syncByInterval()
 	r.waiting.expire(r)
 	r.keepHouse()
-	next := tickIdle
+	t := r.topic.Load()
+	r.pace.Looked(r.time.Elapsed, uint64(r.core.End()), durationOf(t.SegmentAge), durationOf(t.RetentionTime), durationOf(t.LocalTime), durationOf(t.TierMaxLag))
+}
+
+// plan brings the next tick forward where something waits for it.
+func (r *Replica) plan() {
+	r.pace.Moved(r.time.Elapsed, uint64(r.core.End()))
+	if r.kept.due {
+		r.pace.Need(r.time.Elapsed, pace.First)
+	}
 	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
-		next = tickActive
+		r.pace.Need(r.time.Elapsed, tickActive)
 	}
 	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced {
-		next = min(next, i)
+		r.pace.Need(r.time.Elapsed, i)
 	}
-	r.nextTick.Store(int64(r.time.Elapsed + next))
 }
 
 // step runs the core and carries out what it wants.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seedqueue/sq/libs/clock"
+	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs"
@@ -156,7 +157,7 @@ func (g *rig) open() error {
 		Partition: partition.ID{Topic: theTopic}, Self: self, Incarnation: g.incarnation, Dir: logDir, Sync: g.sync, Topic: g.topic, Limits: g.limits,
 	}, Deps{
 		FS: disk, Journal: j, Workers: g.workers, Commit: g.commit, Activator: g.register, Clock: g.clock, Metrics: NewMetrics(g.metrics),
-		Log: slog.New(slog.DiscardHandler), Full: func() bool { return g.full },
+		Log: slog.New(slog.DiscardHandler), Refusal: g.refusal,
 		Failed: func(err error) { failed <- err }, Compact: turn,
 	}, kept)
 	if err != nil {
@@ -360,4 +361,12 @@ func values(n int, prefix string) []string {
 		out = append(out, fmt.Sprintf("%s%d", prefix, i))
 	}
 	return out
+}
+
+// refusal is the disk's, which the test sets: what may not be written.
+func (g *rig) refusal(appends bool) error {
+	if g.full && !appends {
+		return fault.Errorf(fault.DiskFull, "nearly full")
+	}
+	return nil
 }

@@ -58,7 +58,11 @@ func (r *Replica) digest() {
 		r.bulk(func() {
 			size, sum, err := r.wal.Digest(base)
 			r.mail.post(func() {
-				if err != nil {
+				switch {
+				case fault.Is(err, fault.Corrupt):
+					r.undigested(base, err)
+					return
+				case err != nil:
 					r.fail(fault.Wrap("compute digest of segment", err))
 					return
 				}
@@ -66,6 +70,13 @@ func (r *Replica) digest() {
 			})
 		})
 	}
+}
+
+// undigested takes in that a closed segment cannot be read: it is not sealed, and not lost either; all else goes on. It may be read again.
+func (r *Replica) undigested(base partition.Offset, err error) {
+	r.log.Error("cannot read a closed segment, it stays unsealed", "offset", base, "err", err)
+	r.failSeals(err)
+	r.after(unreadableWait, func() { r.closing.Undigested(base) })
 }
 
 // markSealed has the log take note of the segments whose Seal is committed.

@@ -36,9 +36,9 @@ func (r *Replica) hasHarvest() bool {
 func (r *Replica) HasHarvest() bool { return r.view.Load().harvest }
 
 // Harvest gives the work for a tierer, with at most n sealed segments; ok is false if there is none.
-func (r *Replica) Harvest(ctx context.Context, n int) (h Harvest, ok bool, err error) {
+func (r *Replica) Harvest(ctx context.Context, n int) (h sealed.Harvest, ok bool, err error) {
 	type work struct {
-		Harvest
+		sealed.Harvest
 		ok bool
 	}
 	w, err := ask(ctx, r, false, func(answer func(work, error)) {
@@ -47,7 +47,7 @@ func (r *Replica) Harvest(ctx context.Context, n int) (h Harvest, ok bool, err e
 			return
 		}
 		t := r.fold.Tier
-		h := Harvest{
+		h := sealed.Harvest{
 			Partition: r.cfg.Partition, Epoch: r.core.LastEpoch(), TierEnd: t.TierEnd(), ExportedEnd: r.tier.exportedEnd,
 			ExportedVersion: r.tier.exportedVersion, TableVersion: t.Version(),
 			Collectable: t.Collectable(r.time.Expiry, r.tier.exportedVersion, harvestKeys),
@@ -61,18 +61,18 @@ func (r *Replica) Harvest(ctx context.Context, n int) (h Harvest, ok bool, err e
 }
 
 // sealedSegments gives the first n segments that are sealed on disk and not tiered.
-func (r *Replica) sealedSegments(n int) []SealedSegment {
+func (r *Replica) sealedSegments(n int) []sealed.Untiered {
 	info := map[partition.Offset]wal.SegmentInfo{}
 	for _, s := range r.wal.Segments() {
 		info[s.Base] = s
 	}
-	var out []SealedSegment
+	var out []sealed.Untiered
 	for _, seal := range r.fold.Tier.Seals() {
 		s, ok := info[seal.Base]
 		if !ok || seal.End > r.tier.marked || len(out) == n || uint64(s.Size) != seal.Size { // its compacted file is not in place yet
 			break
 		}
-		out = append(out, SealedSegment{Seal: seal, Epoch: s.Epoch, FirstAppendTime: s.FirstAppendTime, LastAppendTime: s.LastAppendTime})
+		out = append(out, sealed.Untiered{Seal: seal, Epoch: s.Epoch, FirstAppendTime: s.FirstAppendTime, LastAppendTime: s.LastAppendTime})
 	}
 	return out
 }
@@ -122,14 +122,14 @@ func (r *Replica) ReadSealed(base partition.Offset, position uint64, n int) (Sea
 }
 
 // TierTable gives the part of the tier table that ends behind from; no segments if since is the current version. Only the leader answers.
-func (r *Replica) TierTable(ctx context.Context, since uint64, from partition.Offset, n int) (TierTable, error) {
-	return ask(ctx, r, false, func(answer func(TierTable, error)) {
+func (r *Replica) TierTable(ctx context.Context, since uint64, from partition.Offset, n int) (sealed.Excerpt, error) {
+	return ask(ctx, r, false, func(answer func(sealed.Excerpt, error)) {
 		if !r.core.Leads() {
-			answer(TierTable{}, fault.Wrap("read tier table", r.notLeader()))
+			answer(sealed.Excerpt{}, fault.Wrap("read tier table", r.notLeader()))
 			return
 		}
 		t := r.fold.Tier
-		table := TierTable{Epoch: r.core.LastEpoch(), Version: t.Version(), TierEnd: t.TierEnd(), LogStart: t.LogStart()}
+		table := sealed.Excerpt{Epoch: r.core.LastEpoch(), Version: t.Version(), TierEnd: t.TierEnd(), LogStart: t.LogStart()}
 		if since < table.Version {
 			if n <= 0 || n > tableEntries {
 				n = tableEntries
@@ -142,8 +142,8 @@ func (r *Replica) TierTable(ctx context.Context, since uint64, from partition.Of
 
 // CommitTier has uploaded segments committed to the tier table. The same segments again are a success. Errors as sealed.Table.CheckCommit,
 // NotLeader, OutcomeUnknown.
-func (r *Replica) CommitTier(ctx context.Context, segments []sealed.Segment) (TierCommitted, error) {
-	return ask(ctx, r, true, func(answer func(TierCommitted, error)) {
+func (r *Replica) CommitTier(ctx context.Context, segments []sealed.Segment) (sealed.Committed, error) {
+	return ask(ctx, r, true, func(answer func(sealed.Committed, error)) {
 		r.request(request{
 			decide: func() (func(batchcapnp.Control) error, error) {
 				fresh, err := r.fold.Tier.CheckCommit(segments)
@@ -154,10 +154,10 @@ func (r *Replica) CommitTier(ctx context.Context, segments []sealed.Segment) (Ti
 			},
 			done: func(err error) {
 				if err != nil {
-					answer(TierCommitted{}, fault.Wrap("commit to the tier", err))
+					answer(sealed.Committed{}, fault.Wrap("commit to the tier", err))
 					return
 				}
-				answer(TierCommitted{TierEnd: r.fold.Tier.TierEnd(), TableVersion: r.fold.Tier.Version()}, nil)
+				answer(sealed.Committed{TierEnd: r.fold.Tier.TierEnd(), TableVersion: r.fold.Tier.Version()}, nil)
 			},
 		})
 	})
@@ -165,7 +165,7 @@ func (r *Replica) CommitTier(ctx context.Context, segments []sealed.Segment) (Ti
 
 // Exported takes in that a manifest in the bucket covers the table: local data below its tier end may go. Errors: StaleEpoch where it was made
 // of another epoch's table, Invalid where it claims more than the table has.
-func (r *Replica) Exported(ctx context.Context, e Exported) error {
+func (r *Replica) Exported(ctx context.Context, e sealed.Exported) error {
 	_, err := ask(ctx, r, false, func(answer func(struct{}, error)) {
 		t := r.fold.Tier
 		switch own := r.core.LastEpoch(); {
@@ -178,6 +178,7 @@ func (r *Replica) Exported(ctx context.Context, e Exported) error {
 				e.TableVersion, e.TierEnd, t.Version(), t.TierEnd()))
 		default:
 			r.tier.exportedEnd = max(r.tier.exportedEnd, e.TierEnd)
+			r.kept.due = true
 			r.tier.exportedVersion = max(r.tier.exportedVersion, e.TableVersion)
 			r.tier.manifestSequence = max(r.tier.manifestSequence, e.ManifestSequence)
 			r.kept.due = true

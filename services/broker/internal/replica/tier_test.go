@@ -29,7 +29,7 @@ func (g *rig) seal() SealResult {
 	return s
 }
 
-func (g *rig) harvest() Harvest {
+func (g *rig) harvest() sealed.Harvest {
 	g.t.Helper()
 	h, _, err := g.r.Harvest(g.t.Context(), 100)
 	if err != nil {
@@ -39,7 +39,7 @@ func (g *rig) harvest() Harvest {
 }
 
 // upload pretends that a tierer put the sealed segments in the bucket.
-func upload(all []SealedSegment) []sealed.Segment {
+func upload(all []sealed.Untiered) []sealed.Segment {
 	var out []sealed.Segment
 	for _, s := range all {
 		out = append(out, sealed.Segment{
@@ -51,22 +51,22 @@ func upload(all []SealedSegment) []sealed.Segment {
 }
 
 // tier does all of a tierer's work.
-func (g *rig) tier() TierCommitted {
+func (g *rig) tier() sealed.Committed {
 	g.t.Helper()
 	h, ok, err := g.r.Harvest(g.t.Context(), 100)
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	if !ok {
-		return TierCommitted{}
+		return sealed.Committed{}
 	}
-	c := TierCommitted{TierEnd: h.TierEnd, TableVersion: h.TableVersion}
+	c := sealed.Committed{TierEnd: h.TierEnd, TableVersion: h.TableVersion}
 	if len(h.Sealed) > 0 {
 		if c, err = g.r.CommitTier(g.t.Context(), upload(h.Sealed)); err != nil {
 			g.t.Fatal(err)
 		}
 	}
-	if err := g.r.Exported(g.t.Context(), Exported{Epoch: h.Epoch, TableVersion: c.TableVersion, TierEnd: c.TierEnd}); err != nil {
+	if err := g.r.Exported(g.t.Context(), sealed.Exported{Epoch: h.Epoch, TableVersion: c.TableVersion, TierEnd: c.TierEnd}); err != nil {
 		g.t.Fatal(err)
 	}
 	return c
@@ -118,19 +118,19 @@ func TestSealHarvestCommitExportTrim(t *testing.T) {
 		t.Fatalf("harvest after the commit %+v", h)
 	}
 	table, err := g.r.TierTable(t.Context(), 0, 0, 10)
-	if diff := cmp.Diff(TierTable{Epoch: 1, Version: h.TableVersion, TierEnd: 4, Segments: segments}, table); diff != "" || err != nil {
+	if diff := cmp.Diff(sealed.Excerpt{Epoch: 1, Version: h.TableVersion, TierEnd: 4, Segments: segments}, table); diff != "" || err != nil {
 		t.Fatalf("table (-want +got):\n%s %v", diff, err)
 	}
 	if table, err := g.r.TierTable(t.Context(), h.TableVersion, 0, 10); err != nil || table.Segments != nil {
 		t.Errorf("a table that is not newer: %+v %v", table, err)
 	}
-	if err := g.r.Exported(t.Context(), Exported{Epoch: 9, TableVersion: h.TableVersion, TierEnd: 4}); !fault.Is(err, fault.StaleEpoch) {
+	if err := g.r.Exported(t.Context(), sealed.Exported{Epoch: 9, TableVersion: h.TableVersion, TierEnd: 4}); !fault.Is(err, fault.StaleEpoch) {
 		t.Errorf("an export of another epoch: %v", err)
 	}
-	if err := g.r.Exported(t.Context(), Exported{Epoch: 1, TableVersion: h.TableVersion + 9, TierEnd: 4}); !fault.Is(err, fault.Invalid) {
+	if err := g.r.Exported(t.Context(), sealed.Exported{Epoch: 1, TableVersion: h.TableVersion + 9, TierEnd: 4}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("an export of the future: %v", err)
 	}
-	if err := g.r.Exported(t.Context(), Exported{Epoch: 1, TableVersion: h.TableVersion, TierEnd: 4}); err != nil {
+	if err := g.r.Exported(t.Context(), sealed.Exported{Epoch: 1, TableVersion: h.TableVersion, TierEnd: 4}); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, _ := g.r.Harvest(t.Context(), 10); ok {

@@ -13,11 +13,21 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
-// follow acts on every View.
+// follow acts on every View: on what is new in it, on everything where something may have to be tried again, and on what was busy before.
 func (r *Roster) follow(ctx context.Context) {
+	last := &topology.View{}
 	for {
 		changed := r.deps.View.Changed()
-		r.reconcile(ctx, r.deps.View.View())
+		view := r.deps.View.View()
+		all, some := r.toReview()
+		if all {
+			last = &topology.View{}
+		}
+		r.reconcile(ctx, view, last)
+		for _, id := range some {
+			r.review(ctx, view, id)
+		}
+		last = view
 		select {
 		case <-ctx.Done():
 			return
@@ -27,24 +37,40 @@ func (r *Roster) follow(ctx context.Context) {
 	}
 }
 
-// reconcile makes the roster what a View says. What the View does not mention stays as it is (doc.go 1).
-func (r *Roster) reconcile(ctx context.Context, view *topology.View) {
+// reconcile makes the roster what a View says where it differs from the last one. What the View does not mention stays as it is (doc.go 1).
+func (r *Roster) reconcile(ctx context.Context, view, last *topology.View) {
 	for topic, t := range view.Topics {
+		fresh := last.Topics[topic].ModRevision != t.ModRevision
 		if t.Value.Deleted != nil {
-			r.deleteTopic(topic)
+			if fresh {
+				r.deleteTopic(topic)
+			}
 			continue
 		}
+		before := last.Partitions[topic]
 		for i, a := range view.Partitions[topic] {
-			if a.ModRevision == 0 {
-				continue
-			}
-			id := partition.ID{Topic: topic, Index: partition.Index(i)}
-			if replicaID, ok := a.Value.ReplicaOn(r.cfg.Node); ok {
-				r.assign(ctx, id, replicaID, t.Value, a)
-			} else {
-				r.inform(id, a)
+			if fresh || i >= len(before) || before[i].ModRevision != a.ModRevision {
+				r.review(ctx, view, partition.ID{Topic: topic, Index: partition.Index(i)}) //nolint:gosec // bounded by the follower.
 			}
 		}
+	}
+}
+
+// review makes the roster what a View says of one partition.
+func (r *Roster) review(ctx context.Context, view *topology.View, id partition.ID) {
+	t, known := view.Topics[id.Topic]
+	if known && t.Value.Deleted != nil {
+		r.deleteTopic(id.Topic)
+		return
+	}
+	a, ok := view.Partition(id)
+	if !known || !ok {
+		return
+	}
+	if replicaID, ok := a.Value.ReplicaOn(r.cfg.Node); ok {
+		r.assign(ctx, id, replicaID, t.Value, a)
+	} else {
+		r.inform(id, a)
 	}
 }
 
@@ -110,10 +136,35 @@ func (r *Roster) open(ctx context.Context, h *held, t topology.Topic) {
 			r.fail(fault.Wrap("open replica of "+h.id.String(), err))
 		}
 	}
-	r.again() // whatever the topology said meanwhile has to be told
+	r.reviewSoon(h.id) // whatever the topology said meanwhile has to be told
 }
 
-func (r *Roster) again() {
+// reviewSoon has a partition looked at again.
+func (r *Roster) reviewSoon(id partition.ID) {
+	r.mu.Lock()
+	r.mu.review = append(r.mu.review, id)
+	r.mu.Unlock()
+	r.signal()
+}
+
+// reviewAll has everything looked at again.
+func (r *Roster) reviewAll() {
+	r.mu.Lock()
+	r.mu.reviewAll = true
+	r.mu.Unlock()
+	r.signal()
+}
+
+// toReview takes what is to be looked at again.
+func (r *Roster) toReview() (all bool, some []partition.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all, some = r.mu.reviewAll, r.mu.review
+	r.mu.reviewAll, r.mu.review = false, nil
+	return all, some
+}
+
+func (r *Roster) signal() {
 	select {
 	case r.retry <- struct{}{}:
 	default:
@@ -138,7 +189,7 @@ func (r *Roster) openOne(ctx context.Context, h *held, t topology.Topic) (*repli
 		Dir: logDir(h.replica), Sync: r.cfg.Sync, Topic: t, Limits: r.cfg.Limits,
 	}, replica.Deps{
 		FS: r.deps.FS, Files: r.files, Journal: r.deps.Journal, Workers: r.workers, Commit: r.commit, Activator: r, Clock: r.deps.Clock, Metrics: r.metrics,
-		Log: r.deps.Log, Full: r.full.Load, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged, Compact: r.compact,
+		Log: r.deps.Log, Refusal: r.deps.Disk.Refusal, NoRoom: r.deps.Disk.NoRoom, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged, Compact: r.compact,
 	}, kept)
 	if err != nil {
 		return nil, fault.Wrap("open replica", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
+	"github.com/seedqueue/sq/services/broker/internal/sealed"
 )
 
 // harvestChanged wakes those who wait for a harvest.
@@ -19,7 +20,7 @@ func (r *Roster) harvestChanged() {
 
 // Harvest lists the work that the partitions led here have for a tierer, at most segments sealed ones in all. It waits for some until wait has
 // passed, and gives none then. Partitions take turns at being first.
-func (r *Roster) Harvest(ctx context.Context, wait time.Duration, segments int) ([]replica.Harvest, error) {
+func (r *Roster) Harvest(ctx context.Context, wait time.Duration, segments int) ([]sealed.Harvest, error) {
 	var timeout <-chan time.Time
 	for {
 		r.mu.RLock()
@@ -44,10 +45,10 @@ func (r *Roster) Harvest(ctx context.Context, wait time.Duration, segments int) 
 	}
 }
 
-func (r *Roster) harvestNow(ctx context.Context, segments int) ([]replica.Harvest, error) {
+func (r *Roster) harvestNow(ctx context.Context, segments int) ([]sealed.Harvest, error) {
 	working := slices.DeleteFunc(r.replicas(), func(rep *replica.Replica) bool { return !rep.HasHarvest() })
 	slices.SortFunc(working, byPartition)
-	var out []replica.Harvest
+	var out []sealed.Harvest
 	first := r.turn.Add(1)
 	for i := range working {
 		rep := working[(first+uint64(i))%uint64(len(working))]

@@ -37,7 +37,7 @@ func (r *Roster) tick(ctx context.Context) {
 		}
 		if now := r.deps.Clock.Now(); now.Sub(retried) >= retryEvery {
 			retried = now
-			r.again() // what could not be opened for lack of room
+			r.reviewAll() // what could not be opened for lack of room
 		}
 	})
 }
@@ -79,29 +79,4 @@ func ignoreFull(err error) error {
 		return nil
 	}
 	return err
-}
-
-// watchRoom refuses records while the disk has little room left. What it keeps back is for control batches, seals and the next start's
-// journal: without it nothing could be trimmed any more.
-func (r *Roster) watchRoom(ctx context.Context) {
-	var failed bool
-	measure := func() {
-		usage, err := r.deps.FS.Usage()
-		if err != nil && !failed {
-			r.deps.Log.Warn("cannot tell how full the disk is", "err", err)
-		}
-		if failed = err != nil; failed {
-			return
-		}
-		mark := min(usage.Total/fullDivisor, fullBytes)
-		if r.full.Load() {
-			mark += mark / fullDivisor // a little more must be free again, or it would go to and fro
-		}
-		full := usage.Total > 0 && usage.Free < mark
-		if r.full.Swap(full) != full {
-			r.deps.Log.Warn("room on the disk has crossed the refusal mark", "full", full, "free", usage.Free, "total", usage.Total)
-		}
-	}
-	measure()
-	r.every(ctx, roomEvery, measure)
 }

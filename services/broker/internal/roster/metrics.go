@@ -39,13 +39,6 @@ func gauges() []gauge {
 	}
 }
 
-// room describes the disk: its size, what is free, and whether records are refused for lack of it.
-func room() (total, free, refuses *prometheus.Desc) {
-	return prometheus.NewDesc("sq_broker_disk_bytes", "Size of the volume that the data directory is on.", nil, nil),
-		prometheus.NewDesc("sq_broker_disk_free_bytes", "Free bytes of the volume that the data directory is on.", nil, nil),
-		prometheus.NewDesc("sq_broker_disk_refuses", "1 while records are refused because the disk has little room left, else 0.", nil, nil)
-}
-
 func (g gauge) desc() *prometheus.Desc {
 	return prometheus.NewDesc("sq_broker_"+g.name, g.help, nil, nil)
 }
@@ -55,10 +48,6 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, g := range gauges() {
 		out <- g.desc()
 	}
-	total, free, refuses := room()
-	out <- total
-	out <- free
-	out <- refuses
 }
 
 // Collect implements prometheus.Collector.
@@ -73,15 +62,5 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for i, g := range all {
 		out <- prometheus.MustNewConstMetric(g.desc(), prometheus.GaugeValue, sums[i])
-	}
-	total, free, refuses := room()
-	full := 0.0
-	if c.r.full.Load() {
-		full = 1
-	}
-	out <- prometheus.MustNewConstMetric(refuses, prometheus.GaugeValue, full)
-	if usage, err := c.r.deps.FS.Usage(); err == nil { // watchRoom tells why not
-		out <- prometheus.MustNewConstMetric(total, prometheus.GaugeValue, float64(usage.Total))
-		out <- prometheus.MustNewConstMetric(free, prometheus.GaugeValue, float64(usage.Free))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
+	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
@@ -47,7 +48,8 @@ type View interface {
 
 // Deps is what a roster works with; it owns none of it.
 type Deps struct {
-	FS      vfs.FS // of the data directory
+	FS      vfs.FS      // of the data directory
+	Disk    *disk.Watch // of FS; run by the owner
 	Journal *journal.Journal
 	State   journal.State // what the journal held when it was opened
 	Store   topology.Store
@@ -68,7 +70,6 @@ type Roster struct {
 	metrics *replica.Metrics
 	swaps   chan struct{} // tokens of activatingMax
 	opens   chan struct{} // tokens of openingMax
-	full    atomic.Bool
 	failed  chan error
 	retry   chan struct{} // a replica should be looked at again
 	compact *compact.Turn // nil: nothing is compacted
@@ -81,6 +82,9 @@ type Roster struct {
 		kept    map[partition.UUID]partition.ID // replicas that have data on this disk
 		serving map[partition.ID]*replica.Replica
 		harvest chan struct{} // closed when a harvest may have changed
+		// What the goroutine that follows looks at again, with or without a new View.
+		review    []partition.ID
+		reviewAll bool
 	}
 }
 
@@ -153,10 +157,10 @@ func (r *Roster) Run(ctx context.Context) error {
 	parts.Go(func() { r.follow(ctx) })
 	parts.Go(func() { r.tick(ctx) })
 	parts.Go(func() { r.keepMarks(ctx) })
-	parts.Go(func() { r.watchRoom(ctx) })
 	select {
 	case <-ctx.Done():
 	case err = <-r.failed:
+		r.failAll(err)
 	}
 	cancel()
 	parts.Wait()
@@ -168,6 +172,7 @@ func (r *Roster) Run(ctx context.Context) error {
 	if err == nil {
 		err = r.saveMarks(map[partition.UUID][2]partition.Offset{})
 	}
+	r.files.Close()
 	return err
 }
 
@@ -187,6 +192,14 @@ func (r *Roster) closeAll() {
 		closing.Go(rep.Close)
 	}
 	closing.Wait()
+}
+
+// failAll stops the replicas at once: what they would write to a failed disk proves nothing.
+func (r *Roster) failAll(err error) {
+	r.deps.Disk.Poison(err)
+	for _, rep := range r.all() {
+		rep.Fail(err)
+	}
 }
 
 // fail ends Run.

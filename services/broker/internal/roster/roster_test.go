@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -25,8 +26,10 @@ import (
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
+	"github.com/seedqueue/sq/services/broker/internal/sealed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,6 +50,7 @@ type broker struct {
 	incarnation partition.Incarnation
 	metrics     *prometheus.Registry
 	journal     *journal.Journal
+	watch       *disk.Watch
 	*Roster
 	cancel context.CancelFunc
 	ended  chan error
@@ -77,15 +81,25 @@ func (b *broker) start() *broker {
 		b.t.Fatal(err)
 	}
 	b.metrics, b.journal = prometheus.NewRegistry(), j
+	b.watch, err = disk.New(disk.Config{FS: b.disk, Clock: b.clock, Log: log, Metrics: b.metrics})
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	b.Roster, err = New(Config{Node: node, Incarnation: b.incarnation, Cluster: cluster}, Deps{
-		FS: b.disk, Journal: j, State: state, Store: b.store, View: follower, Clock: b.clock, Log: log, Metrics: b.metrics,
+		FS: b.disk, Disk: b.watch, Journal: j, State: state, Store: b.store, View: follower, Clock: b.clock, Log: log, Metrics: b.metrics,
 	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel, b.ended, b.done = cancel, make(chan error, 1), make(chan struct{})
-	go func() { defer close(b.done); _ = follower.Run(ctx) }()
+	go func() {
+		defer close(b.done)
+		var parts sync.WaitGroup
+		parts.Go(func() { _ = follower.Run(ctx) })
+		parts.Go(func() { _ = b.watch.Run(ctx) })
+		parts.Wait()
+	}()
 	go func(r *Roster, ended chan error) { ended <- r.Run(ctx) }(b.Roster, b.ended)
 	return b
 }
@@ -435,7 +449,7 @@ func TestHarvestWaits(t *testing.T) {
 		t.Errorf("without work: %+v %v", got, err)
 	}
 	type harvest struct {
-		got []replica.Harvest
+		got []sealed.Harvest
 		err error
 	}
 	waiting := make(chan harvest, 1)
@@ -492,7 +506,7 @@ func TestNearlyFullDiskRefusesRecordsSoon(t *testing.T) {
 	if _, err := f.WriteAt(make([]byte, capacity*92/100), 0); err != nil {
 		t.Fatal(err)
 	}
-	for waited := time.Duration(0); !b.full.Load(); waited += 25 * time.Millisecond {
+	for waited := time.Duration(0); b.watch.State() == disk.OK; waited += 25 * time.Millisecond {
 		if waited > 30*25*time.Millisecond {
 			t.Fatalf("records are still taken after %v", waited)
 		}
@@ -502,6 +516,6 @@ func TestNearlyFullDiskRefusesRecordsSoon(t *testing.T) {
 	if err := f.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	b.await("room", func() bool { return !b.full.Load() })
+	b.await("room", func() bool { return b.watch.State() == disk.OK })
 	b.publish(id, "b")
 }

@@ -64,6 +64,15 @@ func (c *Closing) Digested(seal Seal) {
 	}
 }
 
+// Undigested takes back that a digest is being computed: it could not be.
+func (c *Closing) Undigested(base partition.Offset) {
+	for i := range c.queue {
+		if s := &c.queue[i]; s.base == base {
+			s.digesting = false
+		}
+	}
+}
+
 // Propose gives the oldest Seal that may go into the log now: digest known, end at or below the high watermark (R13), and none before it
 // waiting. The caller appends it at the offset at. sealedEnd is how far the log is sealed by what is committed.
 func (c *Closing) Propose(sealedEnd, hw, at partition.Offset) (Seal, bool) {
@@ -85,9 +94,10 @@ func (c *Closing) Propose(sealedEnd, hw, at partition.Offset) (Seal, bool) {
 	return Seal{}, false
 }
 
-// Cut takes back what the log lost at or above to: Seals that were proposed there, and segments that are open again.
+// Cut takes back what the log lost at or above to: Seals that were proposed there, and segments that are open again, as is one that ended
+// there: the batch that began the next one is gone.
 func (c *Closing) Cut(to partition.Offset) {
-	c.queue = slices.DeleteFunc(c.queue, func(s closing) bool { return s.end > to })
+	c.queue = slices.DeleteFunc(c.queue, func(s closing) bool { return s.end >= to })
 	for i := range c.queue {
 		if c.queue[i].proposed && c.queue[i].at >= to {
 			c.queue[i].proposed = false

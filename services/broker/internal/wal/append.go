@@ -217,5 +217,26 @@ func (l *Log) syncFile() error {
 		return l.fail(err)
 	}
 	l.setMark(mark.Generation, v.tail)
+	l.keepIndex(v.open)
 	return nil
+}
+
+// keepIndex writes the index of an open segment now and then: all that it covers is durable. Called with syncing held, so that no cut comes
+// between. It may fail: an index is only as good as its checksum.
+func (l *Log) keepIndex(open *source) {
+	if open.Base != l.indexed.base {
+		l.indexed.base, l.indexed.size = open.Base, 0
+	}
+	l.indexed.size = min(l.indexed.size, open.Size) // it may have been cut
+	if open.Size-l.indexed.size < l.limits.IndexBytes {
+		return
+	}
+	x, err := open.Index()
+	if err == nil {
+		err = segment.WriteIndex(l.fs, l.dir, x)
+	}
+	if err != nil {
+		l.log.Warn("cannot write an index, it will be made again", "segment", uint64(open.Base), "err", err)
+	}
+	l.indexed.size = open.Size
 }

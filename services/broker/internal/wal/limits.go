@@ -10,6 +10,9 @@ import (
 type Limits struct {
 	// UnsyncedBytes is how much may be written and not durable before Append syncs by itself. Default and most: segment.Window.
 	UnsyncedBytes int64
+	// IndexBytes is how much of an open segment becomes durable before its index is written again: what a kill leaves to be read of it,
+	// at the next Open, is hardly more. Default segment.Window.
+	IndexBytes int64
 	// OpenFiles is how many files a log without shared Files keeps open while nobody uses them. Default 16.
 	OpenFiles int
 }
@@ -32,12 +35,15 @@ func (l Limits) withDefaults() (Limits, error) {
 	if l.UnsyncedBytes == 0 {
 		l.UnsyncedBytes = segment.Window
 	}
+	if l.IndexBytes == 0 {
+		l.IndexBytes = segment.Window
+	}
 	if l.OpenFiles == 0 {
 		l.OpenFiles = defaultOpenFiles
 	}
-	if l.UnsyncedBytes < 0 || l.UnsyncedBytes > segment.Window || l.OpenFiles < 0 {
-		return l, fmt.Errorf("log limits: unsynced bytes %d must be within [0, %d], open files %d must not be negative",
-			l.UnsyncedBytes, segment.Window, l.OpenFiles)
+	if l.UnsyncedBytes < 0 || l.UnsyncedBytes > segment.Window || l.OpenFiles < 0 || l.IndexBytes < 0 {
+		return l, fmt.Errorf("log limits: unsynced bytes %d must be within [0, %d], open files %d and index bytes %d must not be negative",
+			l.UnsyncedBytes, segment.Window, l.OpenFiles, l.IndexBytes)
 	}
 	return l, nil
 }

@@ -101,6 +101,11 @@ type Log struct {
 	// syncing is held while a file is synced, closed or cut, so that no sync runs beside another one of the file: of two, the kernel
 	// tells only one about an error. Taken after mutate where both are.
 	syncing sync.Mutex
+	// indexed is how far the open segment's index was written, in bytes. Guarded by syncing.
+	indexed struct {
+		base partition.Offset
+		size int64
+	}
 
 	view atomic.Pointer[view]
 	mark atomic.Pointer[segment.Mark] // durable in the files
@@ -224,6 +229,11 @@ func (l *Log) fail(err error) error {
 func (l *Log) poisonBy(err error) error {
 	l.poison.CompareAndSwap(nil, &fault.Error{Kind: fault.DiskPoisoned, Err: err})
 	return l.Err()
+}
+
+// Poison makes the log take nothing any more because its disk has failed elsewhere.
+func (l *Log) Poison(cause error) {
+	l.poison.CompareAndSwap(nil, &fault.Error{Kind: fault.DiskPoisoned, Err: cause})
 }
 
 // Err tells why the log takes nothing any more; nil if it does.

@@ -34,7 +34,7 @@ func newModel(t testing.TB) *model {
 
 func (m *model) config(fsys vfs.FS) Config {
 	files := segment.NewFiles(fsys, 3)
-	cfg := Config{FS: fsys, Dir: testDir, Tag: testTag, Log: discard(), Files: files, Barrier: func(mark segment.Mark) error {
+	cfg := Config{FS: fsys, Dir: testDir, Tag: testTag, Log: discard(), Files: files, Limits: Limits{IndexBytes: 4 << 10}, Barrier: func(mark segment.Mark) error {
 		m.mark = mark
 		return nil
 	}}

@@ -1,5 +1,7 @@
-// Package wallclock reads a clock for what expires, and notices when the wall time steps: a step of more than an hour is told and does not advance
-// expiry.
+// Package wallclock tells the time to what keeps and expires data.
 //
-// Called by replica, one Clock each, on its goroutine.
+//  1. Elapsed is monotonic, Micros is what the wall says.
+//  2. Expiry goes on as if the wall clock had never stepped by more than an hour: a wrong clock must not delete anything.
+//
+// Called by replica. A Clock belongs to one goroutine.
 package wallclock

@@ -6,10 +6,10 @@ import (
 	"github.com/seedqueue/sq/libs/clock"
 )
 
-// jumpMin is a step of the wall clock that raises an alarm and does not advance expiry.
-const jumpMin = time.Hour
+// stepMin is a step of the wall clock that is told, and that expiry does not follow.
+const stepMin = time.Hour
 
-// Clock reads the clock for one replica's goroutine and notices when the wall time steps.
+// Clock reads a clock for one goroutine and notices when the wall time steps.
 type Clock struct {
 	clock  clock.Clock
 	start  time.Time
@@ -18,7 +18,7 @@ type Clock struct {
 	jumped int64         // sum of the large steps in microseconds; expiry goes on as if they had not been
 }
 
-// New reads a clock.
+// New begins now.
 func New(c clock.Clock) *Clock {
 	now := c.Now()
 	return &Clock{clock: c, start: now, wall: now.UnixMicro()}
@@ -26,7 +26,7 @@ func New(c clock.Clock) *Clock {
 
 // Reading is one look at the clock.
 type Reading struct {
-	Elapsed time.Duration // monotonic, since the replica was opened
+	Elapsed time.Duration // monotonic, since New
 	Micros  int64         // wall time, microseconds since 1970
 	Expiry  int64         // wall time without large steps
 	Jump    time.Duration // a large step since the last look, 0 = none
@@ -43,7 +43,7 @@ func (w *Clock) at(wall int64, elapsed time.Duration) Reading {
 	step := time.Duration(wall-w.wall)*time.Microsecond - (elapsed - w.mono)
 	w.wall, w.mono = wall, elapsed
 	r := Reading{Elapsed: elapsed, Micros: wall}
-	if step > jumpMin || step < -jumpMin {
+	if step > stepMin || step < -stepMin {
 		w.jumped += step.Microseconds()
 		r.Jump = step
 	}
