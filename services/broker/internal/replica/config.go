@@ -95,9 +95,9 @@ type Deps struct {
 	Clock     clock.Clock
 	Metrics   *Metrics
 	Log       *slog.Logger
-	// Refusal gives the error for a publish, or for an append that makes no room, while the disk does not take it. nil = it takes all.
+	// Refusal gives the error for a publish, or for an append that makes no room, while the disk does not take it.
 	Refusal func(appends bool) error
-	// NoRoom is called when a write found no room. nil = nobody wants to know.
+	// NoRoom is called when a write found no room.
 	NoRoom  func()
 	Compact *compact.Turn // the disk's; nil = nothing is compacted
 	// Failed is called at most once, from the replica's goroutine, when the replica has stopped because of its disk or its log.

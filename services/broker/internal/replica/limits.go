@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -18,33 +19,26 @@ type Limits struct {
 }
 
 const (
-	tickActive     = 100 * time.Millisecond // how often a replica with waiting work wants a tick
-	retryWait      = 200 * time.Millisecond // between attempts to read an assignment, or to write to a full disk
-	unreadableWait = 30 * time.Second       // before a segment that could not be read is read again
-	housekeeping   = time.Second            // between looks at retention
-	overloadWait   = 50 * time.Millisecond  // the retry hint of Overloaded
-	// segmentBytesDefault is where segments are cut if the topic does not say.
-	segmentBytesDefault = 128 << 20
+	tickActive          = 100 * time.Millisecond // how often a replica with waiting work wants a tick
+	retryWait           = 200 * time.Millisecond // between attempts to read an assignment, or to write to a full disk
+	unreadableWait      = 30 * time.Second       // before a segment that could not be read is read again
+	housekeeping        = time.Second            // between looks at retention
+	overloadWait        = 50 * time.Millisecond  // the retry hint of Overloaded
+	segmentBytesDefault = 128 << 20              // where segments are cut if the topic does not say
 	groupBytesMax       = 8 << 20
 	harvestKeys         = 1000 // collectable keys in one harvest
 	tableEntries        = 1000 // segments in one part of a tier table
 )
 
 func (l Limits) withDefaults() (Limits, error) {
-	set := func(v *int, otherwise int) {
-		if *v == 0 {
-			*v = otherwise
-		}
-	}
-	set(&l.QueueBatches, 4096)
-	set(&l.QueueBytes, 64<<20)
-	set(&l.GroupBytes, 4<<20)
-	set(&l.GroupBatches, 1024)
-	set(&l.FetchBytes, 8<<20)
+	l.QueueBatches = cmp.Or(l.QueueBatches, 4096)
+	l.QueueBytes = cmp.Or(l.QueueBytes, 64<<20)
+	l.GroupBytes = cmp.Or(l.GroupBytes, 4<<20)
+	l.GroupBatches = cmp.Or(l.GroupBatches, 1024)
+	l.FetchBytes = cmp.Or(l.FetchBytes, 8<<20)
 	for _, v := range []struct {
-		name     string
-		v        int
-		from, to int
+		name        string
+		v, from, to int
 	}{
 		{"queue batches", l.QueueBatches, 1, 1 << 20},
 		{"queue bytes", l.QueueBytes, 1 << 10, 1 << 32},

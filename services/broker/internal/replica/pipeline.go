@@ -197,9 +197,7 @@ func (r *Replica) unwritten(ev quorum.Unwritten, why error) {
 		kept = append(kept, o)
 	}
 	r.io.ops = kept
-	if r.deps.NoRoom != nil {
-		r.deps.NoRoom()
-	}
+	r.deps.NoRoom()
 	r.io.retryAt = r.time.Elapsed + retryWait
 	r.later(func() {}) // a round to try again in
 	r.log.Warn("cannot append, the batches are refused", "offset", ev.From, "err", why)

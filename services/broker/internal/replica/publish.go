@@ -52,15 +52,7 @@ func (r *Replica) check(q *queued) error {
 	case q.Epoch > v.epoch:
 		return staleEpoch("publish", q.Epoch, v.epoch)
 	}
-	return r.diskRefusal(false)
-}
-
-// diskRefusal refuses what the disk does not take now.
-func (r *Replica) diskRefusal(appends bool) error {
-	if r.deps.Refusal == nil {
-		return nil
-	}
-	return fault.Wrap("publish", r.deps.Refusal(appends))
+	return fault.Wrap("publish", r.deps.Refusal(false))
 }
 
 func staleEpoch(op string, caller, own partition.Epoch) error {
@@ -80,8 +72,8 @@ func (r *Replica) propose() {
 		r.refuseQueue(r.notLeader())
 		return
 	}
-	if err := r.diskRefusal(true); err != nil {
-		r.refuseQueue(err)
+	if err := r.deps.Refusal(true); err != nil {
+		r.refuseQueue(fault.Wrap("publish", err))
 		return
 	}
 	base := r.core.End()

@@ -157,7 +157,7 @@ func (g *rig) open() error {
 		Partition: partition.ID{Topic: theTopic}, Self: self, Incarnation: g.incarnation, Dir: logDir, Sync: g.sync, Topic: g.topic, Limits: g.limits,
 	}, Deps{
 		FS: disk, Journal: j, Workers: g.workers, Commit: g.commit, Activator: g.register, Clock: g.clock, Metrics: NewMetrics(g.metrics),
-		Log: slog.New(slog.DiscardHandler), Refusal: g.refusal,
+		Log: slog.New(slog.DiscardHandler), Refusal: g.refusal, NoRoom: func() {},
 		Failed: func(err error) { failed <- err }, Compact: turn,
 	}, kept)
 	if err != nil {

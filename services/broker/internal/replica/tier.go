@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -131,10 +132,7 @@ func (r *Replica) TierTable(ctx context.Context, since uint64, from partition.Of
 		t := r.fold.Tier
 		table := sealed.Excerpt{Epoch: r.core.LastEpoch(), Version: t.Version(), TierEnd: t.TierEnd(), LogStart: t.LogStart()}
 		if since < table.Version {
-			if n <= 0 || n > tableEntries {
-				n = tableEntries
-			}
-			table.Segments, table.More = t.Tiered(from, n)
+			table.Segments, table.More = t.Tiered(from, min(cmp.Or(max(n, 0), tableEntries), tableEntries))
 		}
 		answer(table, nil)
 	})
