@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,12 @@ func TestCompaction(t *testing.T) {
 		if diff := cmp.Diff(before, all(t, c)); diff != "" {
 			t.Errorf("after kill -9 (-before +after):\n%s", diff)
 		}
+		c.StopAll(t)
+		dir := filepath.Join(c.Dir, "broker")
+		if c.Shape == cluster.AllInOne {
+			dir = filepath.Join(c.Dir, "dev", "broker-1")
+		}
+		c.MustSQ(t, "inspect", "verify", dir)
 	})
 }
 

@@ -256,3 +256,17 @@ func TestGolden(t *testing.T) {
 		t.Errorf("golden snapshot: end %d, %d sessions, log start %d, %d seals", got.End(), got.Producers.Sessions(), got.Tier.LogStart(), len(got.Tier.Seals()))
 	}
 }
+
+// What compaction has rewritten does not say what producers sent: it is refused, not folded wrong.
+func TestRefusesWhatIsRewritten(t *testing.T) {
+	msg := build(t, batch.BuildOptions{ProducerID: 3})
+	batch.Widen(msg, 5)
+	batch.Stamp(msg, batch.Stamps{Epoch: 1})
+	h, err := batch.ParseHeader(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := New(0, 0).Add(&h, msg); !fault.Is(err, fault.Corrupt) {
+		t.Errorf("add a rewritten batch: %v", err)
+	}
+}

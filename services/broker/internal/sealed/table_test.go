@@ -343,3 +343,43 @@ func TestRetention(t *testing.T) {
 		}
 	}
 }
+
+// A Compact changes what the Seal says of a segment that the bucket does not have, to fewer bytes, and nothing else.
+func TestCompact(t *testing.T) {
+	l := newLog(t)
+	l.seal(0, 5)
+	l.seal(5, 9)
+	l.seal(9, 12)
+	l.commitTier(segmentOf(0, 5))
+	version := l.Version()
+	compact := func(s Seal) { l.add(func(c batchcapnp.Control) error { return FillCompact(c, s) }) }
+	smaller := func(base, end partition.Offset, by uint64) Seal {
+		s := sealOf(base, end)
+		s.Size, s.SHA256 = s.Size-by, Digest{99}
+		return s
+	}
+	for _, refused := range []Seal{smaller(0, 5, 1), smaller(5, 12, 1), smaller(9, 12, 0), smaller(12, 20, 1)} {
+		if err := l.CheckCompact(refused); !fault.Is(err, fault.Conflict) {
+			t.Errorf("compact %+v: %v", refused, err)
+		}
+		compact(refused)
+	}
+	if diff := cmp.Diff([]Seal{sealOf(5, 9), sealOf(9, 12)}, l.Seals()); diff != "" {
+		t.Fatalf("refused ones changed something:\n%s", diff)
+	}
+	if err := l.CheckCompact(smaller(5, 9, 7)); err != nil {
+		t.Fatal(err)
+	}
+	compact(smaller(5, 9, 7))
+	if diff := cmp.Diff([]Seal{smaller(5, 9, 7), sealOf(9, 12)}, l.Seals()); diff != "" || l.Version() != version {
+		t.Errorf("version %d, was %d:\n%s", l.Version(), version, diff)
+	}
+	if _, err := l.CheckCommit([]Segment{segmentOf(5, 9)}); !fault.Is(err, fault.Conflict) {
+		t.Errorf("commit what it was before: %v", err)
+	}
+	after := segmentOf(5, 9)
+	after.Size, after.SHA256 = smaller(5, 9, 7).Size, Digest{99}
+	if fresh, err := l.CheckCommit([]Segment{after}); err != nil || len(fresh) != 1 {
+		t.Errorf("commit what it is now: %v", err)
+	}
+}
