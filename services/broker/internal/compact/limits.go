@@ -3,7 +3,7 @@ package compact
 import "time"
 
 const (
-	// keyCost is what a key takes in memory, the map's own room included: measured, 16 + 16 bytes at a load of a half and up.
+	// keyCost is what a key takes in memory, the map's own room included: estimated, 16 + 16 bytes at a load of a half and up.
 	keyCost = 80
 	// MemoryMin is the least that a Turn lets the keys of a pass take.
 	MemoryMin = 1 << 20
