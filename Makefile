@@ -49,7 +49,7 @@ fuzz: ## Every fuzz target for FUZZTIME (60s).
 
 .PHONY: crash
 crash: ## Every crash point and every damaged bit of the log (long).
-	SQ_CRASH=full go test -count=1 -timeout 12h ./services/broker/internal/wal/ ./services/broker/internal/journal/ ./libs/segment/
+	SQ_CRASH=full go test -count=1 -timeout 12h ./services/broker/internal/wal/ ./services/broker/internal/commit/ ./services/broker/internal/journal/
 
 ROUNDS ?= 200
 FS ?=
