@@ -97,7 +97,7 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 // activate asks for the compare-and-swap that ends the election.
 func (r *Replica) activate(e quorum.Activate) {
 	read := r.core.Assigned()
-	r.background(func(ctx context.Context) {
+	r.errands.Go(func(ctx context.Context) {
 		won := r.deps.Activator.Activate(ctx, r.cfg.Partition, read, e.Revision, e.Start)
 		r.mail.post(func() { r.step(quorum.Activation{Epoch: e.Epoch, Won: won}) })
 	})
@@ -105,7 +105,7 @@ func (r *Replica) activate(e quorum.Activate) {
 
 // reread looks the assignment up until it is answered.
 func (r *Replica) reread() {
-	r.background(func(ctx context.Context) {
+	r.errands.Go(func(ctx context.Context) {
 		a, revision, err := r.deps.Activator.Reread(ctx, r.cfg.Partition)
 		r.mail.post(func() {
 			if err != nil {
@@ -120,17 +120,7 @@ func (r *Replica) reread() {
 // later does something on the replica's goroutine after a while.
 func (r *Replica) later(do func()) { r.after(retryWait, do) }
 
-func (r *Replica) after(wait time.Duration, do func()) {
-	r.background(func(ctx context.Context) {
-		timer := r.deps.Clock.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-			r.mail.post(do)
-		}
-	})
-}
+func (r *Replica) after(wait time.Duration, do func()) { r.errands.After(wait, func() { r.mail.post(do) }) }
 
 // commit folds what is committed now and answers those who waited for it.
 func (r *Replica) commit(e quorum.Commit) {
