@@ -120,7 +120,9 @@ func (r *Replica) reread() {
 // later does something on the replica's goroutine after a while.
 func (r *Replica) later(do func()) { r.after(retryWait, do) }
 
-func (r *Replica) after(wait time.Duration, do func()) { r.errands.After(wait, func() { r.mail.post(do) }) }
+func (r *Replica) after(wait time.Duration, do func()) {
+	r.errands.After(wait, func() { r.mail.post(do) })
+}
 
 // commit folds what is committed now and answers those who waited for it.
 func (r *Replica) commit(e quorum.Commit) {
