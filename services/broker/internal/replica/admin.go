@@ -136,6 +136,7 @@ func ask[T any](ctx context.Context, r *Replica, unsure bool, question func(answ
 	if !r.mail.post(func() { question(func(v T, err error) { answers <- result{v, err} }) }) {
 		return none, fault.Wrap("ask replica", errStopped)
 	}
+	r.errands.Await(func() bool { return len(answers) > 0 || ctx.Err() != nil })
 	select {
 	case a := <-answers:
 		return a.value, a.err

@@ -39,7 +39,6 @@ func (r *Replica) apply(effect quorum.Effect) {
 	case quorum.StepDown:
 		r.stepDown(e)
 	case quorum.Quarantine:
-		r.log.Error("replica is quarantined", "reason", e.Reason)
 		r.fail(fault.Errorf(fault.Corrupt, "quarantine replica %s of %s: %s", r.cfg.Self.Replica, r.cfg.Partition, e.Reason))
 	case quorum.Send, quorum.ServeFetch:
 		// There is no connection to peers: a member set of one sends nothing.
@@ -97,7 +96,7 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 // activate asks for the compare-and-swap that ends the election.
 func (r *Replica) activate(e quorum.Activate) {
 	read := r.core.Assigned()
-	r.background(func(ctx context.Context) {
+	r.errands.Go(func(ctx context.Context) {
 		won := r.deps.Activator.Activate(ctx, r.cfg.Partition, read, e.Revision, e.Start)
 		r.mail.post(func() { r.step(quorum.Activation{Epoch: e.Epoch, Won: won}) })
 	})
@@ -105,7 +104,7 @@ func (r *Replica) activate(e quorum.Activate) {
 
 // reread looks the assignment up until it is answered.
 func (r *Replica) reread() {
-	r.background(func(ctx context.Context) {
+	r.errands.Go(func(ctx context.Context) {
 		a, revision, err := r.deps.Activator.Reread(ctx, r.cfg.Partition)
 		r.mail.post(func() {
 			if err != nil {
@@ -121,15 +120,7 @@ func (r *Replica) reread() {
 func (r *Replica) later(do func()) { r.after(retryWait, do) }
 
 func (r *Replica) after(wait time.Duration, do func()) {
-	r.background(func(ctx context.Context) {
-		timer := r.deps.Clock.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-			r.mail.post(do)
-		}
-	})
+	r.errands.After(wait, func() { r.mail.post(do) })
 }
 
 // commit folds what is committed now and answers those who waited for it.

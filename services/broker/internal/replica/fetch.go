@@ -27,6 +27,7 @@ func (r *Replica) Fetch(ctx context.Context, f Fetch) (Fetched, error) {
 			defer t.Stop()
 			timer = t.C()
 		}
+		r.errands.Await(func() bool { return r.view.Load() != v || len(timer) > 0 || ctx.Err() != nil })
 		select {
 		case <-v.changed:
 		case <-timer:

@@ -1,7 +1,7 @@
 package replica
 
 import (
-	"context"
+	"cmp"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -13,6 +13,7 @@ import (
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
+	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
@@ -38,10 +39,7 @@ type Replica struct {
 	stopping chan struct{} // closed by Close
 	stopOnce sync.Once
 	done     chan struct{} // closed when the goroutine has ended
-	running  sync.WaitGroup
-	// background runs a call that may wait beside the replica's goroutine; cancel ends its context.
-	background func(call func(ctx context.Context))
-	cancel     context.CancelFunc
+	errands  errand.Runner
 
 	// What follows belongs to the replica's goroutine.
 	core       *quorum.State
@@ -159,23 +157,40 @@ func (r *Replica) run() {
 	r.stop()
 }
 
+// Step runs one round by hand if something has come, and tells whether it did. Only with Deps.Errands.
+func (r *Replica) Step() bool {
+	due := r.failure == nil && len(r.mail.wake) > 0
+	if due {
+		<-r.mail.wake
+		if r.round(); r.failure != nil {
+			r.end()
+		}
+	}
+	return due
+}
+
 // round takes in what has come, acts, and shows the result.
 func (r *Replica) round() {
-	r.time = r.now.Read()
+	r.takeIn()
 	if r.time.Jump != 0 {
 		r.deps.Metrics.clockJumps.Inc()
 		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.Jump)
-	}
-	r.calls, r.queue = r.mail.take(r.calls, r.queue)
-	for i, call := range r.calls {
-		call()
-		r.calls[i] = nil
 	}
 	r.tick()
 	r.propose()
 	r.dispatch()
 	r.show()
 	r.plan()
+}
+
+// takeIn does what has come.
+func (r *Replica) takeIn() {
+	r.time = r.now.Read()
+	r.calls, r.queue = r.mail.take(r.calls, r.queue)
+	for i, call := range r.calls {
+		call()
+		r.calls[i] = nil
+	}
 }
 
 // tick passes time on if it is due.
@@ -253,7 +268,7 @@ func (r *Replica) fail(err error) {
 
 // shutdown finishes what is with the disk, syncs, and stops.
 func (r *Replica) shutdown() {
-	r.cancel()
+	r.errands.Stop()
 	r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
 	if r.failure == nil {
 		report := r.core.Report()
@@ -262,12 +277,7 @@ func (r *Replica) shutdown() {
 	}
 	for r.io.busy && r.failure == nil {
 		<-r.mail.wake
-		r.time = r.now.Read()
-		r.calls, r.queue = r.mail.take(r.calls, r.queue)
-		for i, call := range r.calls {
-			call()
-			r.calls[i] = nil
-		}
+		r.takeIn()
 		r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
 		r.dispatch()
 	}
@@ -276,11 +286,20 @@ func (r *Replica) shutdown() {
 
 // stop ends the replica: everything that waits is told, the log is closed.
 func (r *Replica) stop() {
-	r.cancel()
-	cause := r.failure
-	if cause == nil {
-		cause = errStopped
+	r.end()
+	r.errands.Wait()
+	r.io.inFlight.Wait()
+	err := r.wal.Close()
+	if err != nil && r.failure == nil {
+		r.log.Warn("cannot close log", "err", err)
 	}
+	r.seat.Leave(err == nil)
+}
+
+// end tells everything that waits.
+func (r *Replica) end() {
+	r.errands.Stop()
+	cause := cmp.Or(r.failure, error(errStopped))
 	calls, publishes := r.mail.close()
 	r.queue = append(r.queue, publishes...)
 	for _, call := range calls {
@@ -295,13 +314,6 @@ func (r *Replica) stop() {
 	next.active, next.harvest, next.changed = false, false, make(chan struct{})
 	r.view.Store(&next)
 	close(old.changed)
-	r.running.Wait()
-	r.io.inFlight.Wait()
-	err := r.wal.Close()
-	if err != nil && r.failure == nil {
-		r.log.Warn("cannot close log", "err", err)
-	}
-	r.seat.Leave(err == nil)
 }
 
 var errStopped = fault.Errorf(fault.Unavailable, "the replica is closed")

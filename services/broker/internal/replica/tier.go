@@ -176,7 +176,6 @@ func (r *Replica) Exported(ctx context.Context, e sealed.Exported) error {
 				e.TableVersion, e.TierEnd, t.Version(), t.TierEnd()))
 		default:
 			r.tier.exportedEnd = max(r.tier.exportedEnd, e.TierEnd)
-			r.kept.due = true
 			r.tier.exportedVersion = max(r.tier.exportedVersion, e.TableVersion)
 			r.tier.manifestSequence = max(r.tier.manifestSequence, e.ManifestSequence)
 			r.kept.due = true
