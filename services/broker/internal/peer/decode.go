@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"hash/crc32"
 	"math"
 
 	"capnproto.org/go/capnp/v3"
@@ -57,7 +58,7 @@ func decode(from, self partition.NodeID, frame peercapnp.Frame, body []byte) (de
 
 func unreadable(err error) error { return fault.Errorf(fault.Invalid, "frame is unreadable: %w", err) }
 
-// decodeMessage takes one message apart. damage says that its batches are not to be used.
+// decodeMessage takes one message apart. damage says that its body is not to be used.
 func decodeMessage(in peercapnp.Message, body []byte) (m Message, damage, err error) {
 	topic, err := uuidOf(in.Topic())
 	if err != nil {
@@ -70,15 +71,23 @@ func decodeMessage(in peercapnp.Message, body []byte) (m Message, damage, err er
 		return m, nil, err
 	}
 	m.Partition = partition.ID{Topic: topic, Index: partition.Index(in.Partition())}
+	var entries []quorum.Entry
 	switch in.Which() {
-	case peercapnp.Message_Which_append, peercapnp.Message_Which_fetched:
+	case peercapnp.Message_Which_append:
+		if entries, damage = entriesOf(body); damage == nil {
+			m.Quorum, m.Exported, err = decodeAppend(in, entries)
+		}
+	case peercapnp.Message_Which_fetched:
+		entries, damage = entriesOf(body)
+		m.Quorum = quorum.Fetched{Epoch: partition.Epoch(in.Epoch()), Entries: entries}
+	case peercapnp.Message_Which_install:
+		m.Quorum, damage, err = decodeInstall(in, body)
 	default:
 		if len(body) > 0 {
 			return m, nil, fault.Errorf(fault.Invalid, "%v has a body of %d bytes, it must have none", in.Which(), len(body))
 		}
+		m.Quorum, err = decodeQuorum(in)
 	}
-	entries, damage := entriesOf(body)
-	m.Quorum, m.Exported, err = decodeQuorum(in, entries)
 	return m, damage, err
 }
 
@@ -108,72 +117,91 @@ func entriesOf(body []byte) ([]quorum.Entry, error) {
 	return entries, nil
 }
 
-// decodeQuorum reads the member of the union.
-func decodeQuorum(in peercapnp.Message, entries []quorum.Entry) (quorum.Message, partition.Offset, error) {
+func decodeAppend(in peercapnp.Message, entries []quorum.Entry) (quorum.Message, partition.Offset, error) {
+	a, err := in.Append()
+	if err != nil {
+		return nil, 0, unreadable(err)
+	}
+	return quorum.Append{
+		Epoch: partition.Epoch(in.Epoch()), Round: a.Round(), Prev: offset(a.Prev()), PrevEpoch: partition.Epoch(a.PrevEpoch()),
+		PrevChain: a.PrevChain(), Until: offset(a.Until()), HighWatermark: offset(a.HighWatermark()), Entries: entries,
+	}, offset(a.Exported()), nil
+}
+
+// decodeInstall takes a part of a snapshot. What a snapshot says is checked by whoever opens it.
+func decodeInstall(in peercapnp.Message, body []byte) (m quorum.Message, damage, err error) {
+	i, err := in.Install()
+	if err != nil {
+		return nil, nil, unreadable(err)
+	}
+	if got := crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)); got != i.Crc() {
+		damage = fault.Errorf(fault.Corrupt, "part of a snapshot has checksum %#08x, says %#08x", got, i.Crc())
+	}
+	return quorum.Install{
+		Epoch: partition.Epoch(in.Epoch()), Round: i.Round(), At: offset(i.At()), Chain: i.Chain(), HighWatermark: offset(i.HighWatermark()),
+		Size: i.Size(), From: i.From(), Part: body,
+	}, damage, nil
+}
+
+// decodeQuorum reads the members of the union that have no body.
+func decodeQuorum(in peercapnp.Message) (quorum.Message, error) {
 	epoch := partition.Epoch(in.Epoch())
 	switch in.Which() {
 	case peercapnp.Message_Which_prepare:
-		return quorum.Prepare{Epoch: epoch}, 0, nil
+		return quorum.Prepare{Epoch: epoch}, nil
 	case peercapnp.Message_Which_prepareOk:
-		ok, err := decodePrepareOK(in, epoch)
-		return ok, 0, err
-	case peercapnp.Message_Which_append:
-		a, err := in.Append()
-		if err != nil {
-			return nil, 0, unreadable(err)
-		}
-		return quorum.Append{
-			Epoch: epoch, Prev: offset(a.Prev()), PrevEpoch: partition.Epoch(a.PrevEpoch()), PrevChain: a.PrevChain(),
-			Until: offset(a.Until()), HighWatermark: offset(a.HighWatermark()), Entries: entries,
-		}, offset(a.Exported()), nil
+		return decodePrepareOK(in, epoch)
 	case peercapnp.Message_Which_appendOk:
 		ok, err := in.AppendOk()
 		if err != nil {
-			return nil, 0, unreadable(err)
+			return nil, unreadable(err)
 		}
-		return quorum.AppendOK{Epoch: epoch, Match: offset(ok.Match()), Written: offset(ok.Written())}, 0, nil
+		return quorum.AppendOK{
+			Epoch: epoch, Round: ok.Round(), Match: offset(ok.Match()), Written: offset(ok.Written()), HighWatermark: offset(ok.HighWatermark()),
+		}, nil
 	case peercapnp.Message_Which_nack:
 		n, err := in.Nack()
 		if err != nil {
-			return nil, 0, unreadable(err)
+			return nil, unreadable(err)
 		}
 		hint := quorum.Hint{Epoch: partition.Epoch(n.HintEpoch()), End: offset(n.HintEnd())}
-		return quorum.Nack{Epoch: epoch, Promised: partition.Epoch(n.Promised()), Hint: hint}, 0, nil
+		return quorum.Nack{Epoch: epoch, Round: n.Round(), Promised: partition.Epoch(n.Promised()), Full: n.Full(), Hint: hint}, nil
 	case peercapnp.Message_Which_fetch:
 		f, err := in.Fetch()
 		if err != nil {
-			return nil, 0, unreadable(err)
+			return nil, unreadable(err)
 		}
-		return quorum.Fetch{Epoch: epoch, From: offset(f.From()), Until: offset(f.Until())}, 0, nil
-	case peercapnp.Message_Which_fetched:
-		return quorum.Fetched{Epoch: epoch, Entries: entries}, 0, nil
+		return quorum.Fetch{Epoch: epoch, From: offset(f.From()), Until: offset(f.Until())}, nil
 	default:
-		return nil, 0, fault.Errorf(fault.UnsupportedVersion, "message of kind %v is not known to this build", in.Which())
+		return nil, fault.Errorf(fault.UnsupportedVersion, "message of kind %v is not known to this build", in.Which())
 	}
 }
 
 // offset holds a number from the wire below where arithmetic with it could wrap.
 func offset(n uint64) partition.Offset { return partition.Offset(min(n, math.MaxInt64)) }
 
-func decodePrepareOK(in peercapnp.Message, epoch partition.Epoch) (quorum.PrepareOK, error) {
+func decodePrepareOK(in peercapnp.Message, epoch partition.Epoch) (quorum.Message, error) {
 	ok, err := in.PrepareOk()
-	if err != nil {
-		return quorum.PrepareOK{}, unreadable(err)
-	}
-	epochs, err := decodeEpochs(ok.Epochs())
-	return quorum.PrepareOK{
-		Epoch: epoch, LastEpoch: partition.Epoch(ok.LastEpoch()), Start: offset(ok.Start()), End: offset(ok.End()), Chain: ok.Chain(),
-		HighWatermark: offset(ok.HighWatermark()), Epochs: epochs, Suspect: ok.Suspect(),
-	}, err
-}
-
-// decodeEpochs reads what has come: the list lies in the message, whose size is limited.
-func decodeEpochs(list capnp.StructList[peercapnp.EpochStart], err error) ([]quorum.EpochStart, error) {
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	if n := list.Len(); n > epochsMax {
-		return nil, fault.Errorf(fault.Invalid, "message has %d epochs, at most %d are allowed", n, epochsMax)
+	epochs, err := decodeEpochs(ok.Epochs())
+	if err != nil {
+		return nil, err
+	}
+	faults, err := decodeRanges(ok.Faults())
+	if err != nil {
+		return nil, err
+	}
+	return quorum.PrepareOK{
+		Epoch: epoch, LastEpoch: partition.Epoch(ok.LastEpoch()), Start: offset(ok.Start()), End: offset(ok.End()), Chain: ok.Chain(),
+		HighWatermark: offset(ok.HighWatermark()), Epochs: epochs, Suspect: ok.Suspect(), Faults: faults,
+	}, nil
+}
+
+func decodeEpochs(list capnp.StructList[peercapnp.EpochStart], err error) ([]quorum.EpochStart, error) {
+	if err := checkList(list.Len(), err); err != nil {
+		return nil, err
 	}
 	var epochs []quorum.EpochStart
 	for i := range list.Len() {
@@ -181,4 +209,27 @@ func decodeEpochs(list capnp.StructList[peercapnp.EpochStart], err error) ([]quo
 		epochs = append(epochs, quorum.EpochStart{Epoch: partition.Epoch(e.Epoch()), Start: offset(e.Start())})
 	}
 	return epochs, nil
+}
+
+func decodeRanges(list capnp.StructList[peercapnp.Range], err error) ([]quorum.Range, error) {
+	if err := checkList(list.Len(), err); err != nil {
+		return nil, err
+	}
+	var ranges []quorum.Range
+	for i := range list.Len() {
+		r := list.At(i)
+		ranges = append(ranges, quorum.Range{From: offset(r.From()), To: offset(r.To())})
+	}
+	return ranges, nil
+}
+
+// checkList bounds what a list says it has before it is walked.
+func checkList(n int, err error) error {
+	if err != nil {
+		return unreadable(err)
+	}
+	if n > listMax {
+		return fault.Errorf(fault.Invalid, "list in a message has %d entries, at most %d are allowed", n, listMax)
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package peer
 
 import (
+	"hash/crc32"
+
 	"capnproto.org/go/capnp/v3"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -20,7 +22,7 @@ const (
 // encodedBytes is about what a message takes in a frame, its body aside.
 func encodedBytes(m *Message) int {
 	if ok, is := m.Quorum.(quorum.PrepareOK); is {
-		return messageBytes + listEntryBytes*len(ok.Epochs)
+		return messageBytes + listEntryBytes*(len(ok.Epochs)+len(ok.Faults))
 	}
 	return messageBytes
 }
@@ -96,12 +98,15 @@ func fillQuorum(out peercapnp.Message, m *Message) error {
 			to.SetUntil(uint64(q.Until))
 			to.SetHighWatermark(uint64(q.HighWatermark))
 			to.SetExported(uint64(m.Exported))
+			to.SetRound(q.Round)
 		})
 	case quorum.AppendOK:
 		out.SetEpoch(uint64(q.Epoch))
 		return fill(out.NewAppendOk, func(to peercapnp.AppendOk) {
 			to.SetMatch(uint64(q.Match))
 			to.SetWritten(uint64(q.Written))
+			to.SetHighWatermark(uint64(q.HighWatermark))
+			to.SetRound(q.Round)
 		})
 	case quorum.Nack:
 		out.SetEpoch(uint64(q.Epoch))
@@ -109,6 +114,8 @@ func fillQuorum(out peercapnp.Message, m *Message) error {
 			to.SetPromised(uint64(q.Promised))
 			to.SetHintEpoch(uint64(q.Hint.Epoch))
 			to.SetHintEnd(uint64(q.Hint.End))
+			to.SetFull(q.Full)
+			to.SetRound(q.Round)
 		})
 	case quorum.Fetch:
 		out.SetEpoch(uint64(q.Epoch))
@@ -118,7 +125,19 @@ func fillQuorum(out peercapnp.Message, m *Message) error {
 		})
 	case quorum.Fetched:
 		out.SetEpoch(uint64(q.Epoch))
-		return fill(out.NewFetched, func(peercapnp.Fetched) {})
+		out.SetFetched()
+		return nil
+	case quorum.Install:
+		out.SetEpoch(uint64(q.Epoch))
+		return fill(out.NewInstall, func(to peercapnp.Install) {
+			to.SetAt(uint64(q.At))
+			to.SetChain(q.Chain)
+			to.SetHighWatermark(uint64(q.HighWatermark))
+			to.SetRound(q.Round)
+			to.SetSize(q.Size)
+			to.SetFrom(q.From)
+			to.SetCrc(crc32.Checksum(q.Part, crc32.MakeTable(crc32.Castagnoli)))
+		})
 	default:
 		return fault.Errorf(fault.Internal, "%T is not sent to peers", q)
 	}
@@ -144,7 +163,18 @@ func fillPrepareOK(out peercapnp.Message, q quorum.PrepareOK) error {
 	to.SetChain(q.Chain)
 	to.SetHighWatermark(uint64(q.HighWatermark))
 	to.SetSuspect(q.Suspect)
-	return fillEpochs(q.Epochs, to.NewEpochs)
+	if err := fillEpochs(q.Epochs, to.NewEpochs); err != nil || len(q.Faults) == 0 {
+		return err
+	}
+	faults, err := to.NewFaults(int32(len(q.Faults)))
+	if err != nil {
+		return err
+	}
+	for i, f := range q.Faults {
+		faults.At(i).SetFrom(uint64(f.From))
+		faults.At(i).SetTo(uint64(f.To))
+	}
+	return nil
 }
 
 func fillEpochs(epochs []quorum.EpochStart, build func(int32) (capnp.StructList[peercapnp.EpochStart], error)) error {

@@ -10,8 +10,8 @@ const (
 	// frameMessagesMax and frameMessageBytes bound a frame without its bodies: what a receiver takes, and what a sender fills.
 	frameMessagesMax  = 4096
 	frameMessageBytes = 512 << 10
-	// epochsMax bounds the epochs of a log in one message.
-	epochsMax = 16 << 10
+	// listMax bounds each list in a message: the epochs of a log, the damaged ranges in it.
+	listMax = 12 << 10
 	// framesMax is how many frames of a connection may be unanswered: what is queued meanwhile shares the next one.
 	framesMax = 32
 	// laneMessagesMax bounds what one partition has queued on a connection. Beyond it the oldest go: later messages say more.

@@ -10,7 +10,7 @@ func merge(old, newer *Message) bool {
 	switch m := newer.Quorum.(type) {
 	case quorum.AppendOK:
 		o, ok := old.Quorum.(quorum.AppendOK)
-		if !ok || o.Epoch != m.Epoch || m.Match < o.Match || m.Written < o.Written {
+		if !ok || o.Epoch != m.Epoch || m.Match < o.Match || m.Written < o.Written || m.Round < o.Round || m.HighWatermark < o.HighWatermark {
 			return false
 		}
 		old.Quorum = m
@@ -25,14 +25,14 @@ func merge(old, newer *Message) bool {
 // mergeAppend takes in an Append without batches: it replaces another one, and its high watermark rides with the batches that it follows.
 func mergeAppend(old, newer *Message, m quorum.Append) bool {
 	o, ok := old.Quorum.(quorum.Append)
-	if !ok || o.Epoch != m.Epoch || m.Prev != m.Until || m.HighWatermark < o.HighWatermark {
+	if !ok || o.Epoch != m.Epoch || m.Prev != m.Until || m.HighWatermark < o.HighWatermark || m.Round < o.Round {
 		return false
 	}
 	switch {
 	case old.Body == nil && o.Prev == o.Until && o.Prev <= m.Prev:
 		o = m
 	case old.Body != nil && o.Until == m.Prev:
-		o.HighWatermark = m.HighWatermark
+		o.HighWatermark, o.Round = m.HighWatermark, m.Round
 	default:
 		return false
 	}

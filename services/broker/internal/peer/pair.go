@@ -77,7 +77,7 @@ func (p *pair) isUrgent(m *Message) bool {
 	switch m.Quorum.(type) {
 	case quorum.Append:
 		return !p.bulk.queue.busy(m.Partition)
-	case quorum.Fetched:
+	case quorum.Fetched, quorum.Install:
 		return false
 	default:
 		return true

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -81,7 +82,7 @@ func (p *Peers) Send(m Message) {
 
 // sendable tells whether the receiver's limits allow a message.
 func sendable(m *Message) bool {
-	if ok, is := m.Quorum.(quorum.PrepareOK); is && len(ok.Epochs) > epochsMax {
+	if ok, is := m.Quorum.(quorum.PrepareOK); is && max(len(ok.Epochs), len(ok.Faults)) > listMax {
 		return false
 	}
 	return bodyLen(m) <= frame.DefaultMaxBodyBytes
@@ -184,18 +185,22 @@ func (p *Peers) dropped(m *Message, why reason) {
 func (p *Peers) Run(ctx context.Context) error {
 	var lines sync.WaitGroup
 	defer p.stop(&lines)
-	due := p.cfg.Clock.Now()
 	timer := p.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
-	for stale := true; ; {
+	var watched *topology.View // the last that was searched for neighbours
+	var due time.Time          // when the next may be
+	for {
 		changed := p.cfg.Topology.Changed()
 		view := p.cfg.Topology.View()
 		for _, pair := range p.all() {
 			pair.follow(view)
 		}
-		if now := p.cfg.Clock.Now(); stale && !due.After(now) {
+		if now := p.cfg.Clock.Now(); view != watched && due.After(now) {
+			timer.Stop()
+			timer.Reset(due.Sub(now))
+		} else if view != watched {
 			p.watch(view)
-			stale, due = false, now.Add(neighboursEvery)
+			watched, due = view, now.Add(neighboursEvery)
 		}
 		for _, pair := range p.takeFresh() {
 			lines.Go(func() { pair.urgent.run(ctx) })
@@ -207,9 +212,6 @@ func (p *Peers) Run(ctx context.Context) error {
 		case <-p.wake:
 		case <-timer.C():
 		case <-changed:
-			stale = true
-			timer.Stop()
-			timer.Reset(due.Sub(p.cfg.Clock.Now()))
 		}
 	}
 }

@@ -72,6 +72,8 @@ func holds(m quorum.Message) bool {
 		return len(m.Entries) > 0
 	case quorum.Fetched:
 		return len(m.Entries) > 0
+	case quorum.Install:
+		return len(m.Part) > 0
 	default:
 		return false
 	}
