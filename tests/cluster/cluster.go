@@ -44,7 +44,7 @@ type Cluster struct {
 	Shape    Shape
 	// Dir has everything: data of each process below its name, logs in logs.
 	Dir string
-	// DataAddr has the data addresses of all gateways, as clients take them; GRPCAddr and RESTAddr are of the first.
+	// DataAddr and GRPCAddr have the addresses of all gateways, as clients take them; RESTAddr is that of the first.
 	DataAddr, GRPCAddr, RESTAddr string
 	// RESTAddrs are of all gateways.
 	RESTAddrs []string

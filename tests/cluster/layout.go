@@ -195,17 +195,17 @@ func (l *layout) addProcesses() error {
 			"--s3-create-bucket",
 		}
 	})
-	var data []string
+	var data, grpc []string
 	add("gateway", l.options.Gateways, nil, func(i int, _, host string) (string, []string) {
 		at := l.addresses(host, 3)
-		data, c.RESTAddrs = append(data, at[1]), append(c.RESTAddrs, at[0])
-		if i == 0 {
-			c.RESTAddr, c.GRPCAddr = at[0], at[2]
-		}
+		data, grpc, c.RESTAddrs = append(data, at[1]), append(grpc, at[2]), append(c.RESTAddrs, at[0])
 		return at[0], []string{"--node-id", "gateway-" + strconv.Itoa(i+1), "--capnp-host", at[1], "--grpc-host", at[2]}
 	})
-	c.DataAddr = strings.Join(data, ",")
-	return err
+	if err != nil {
+		return err
+	}
+	c.DataAddr, c.GRPCAddr, c.RESTAddr = strings.Join(data, ","), strings.Join(grpc, ","), c.RESTAddrs[0]
+	return nil
 }
 
 // Flag gives the value of a process's flag, "" where it has none: for a second process beside it.
