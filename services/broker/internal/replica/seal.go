@@ -102,7 +102,8 @@ func (r *Replica) markNext() {
 		return
 	}
 	r.tier.marking = true
-	r.io.add(op{kind: opMark, base: seal.Base, sum: seal.SHA256, snapshot: snapshot, done: func(err error) { r.marked(seal, err) }})
+	mark := func() error { return r.wal.MarkSealed(seal.Base, seal.SHA256, snapshot) }
+	r.io.Change(mark, func(err error) { r.marked(seal, err) })
 }
 
 // marked takes in that a segment is sealed on disk.

@@ -79,11 +79,11 @@ func (r *Replica) drop(to partition.Offset, done func(error)) {
 		done(nil)
 		return
 	}
-	r.io.add(op{kind: opDrop, end: to, done: func(err error) {
+	r.io.Change(func() error { return r.wal.DropBefore(to) }, func(err error) {
 		r.core.TrimStart(r.wal.Start())
 		r.show()
 		done(err)
-	}})
+	})
 }
 
 // keepHouse looks at retention now and then: the log start, what the bucket may forget, local data, idle producers.
