@@ -39,7 +39,6 @@ func (r *Replica) apply(effect quorum.Effect) {
 	case quorum.StepDown:
 		r.stepDown(e)
 	case quorum.Quarantine:
-		r.log.Error("replica is quarantined", "reason", e.Reason)
 		r.fail(fault.Errorf(fault.Corrupt, "quarantine replica %s of %s: %s", r.cfg.Self.Replica, r.cfg.Partition, e.Reason))
 	case quorum.Send, quorum.ServeFetch:
 		// There is no connection to peers: a member set of one sends nothing.

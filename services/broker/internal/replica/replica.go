@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -304,10 +305,7 @@ func (r *Replica) stop() {
 // end tells everything that waits.
 func (r *Replica) end() {
 	r.errands.Stop()
-	cause := r.failure
-	if cause == nil {
-		cause = errStopped
-	}
+	cause := cmp.Or(r.failure, error(errStopped))
 	calls, publishes := r.mail.close()
 	r.queue = append(r.queue, publishes...)
 	for _, call := range calls {
