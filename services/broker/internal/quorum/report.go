@@ -48,6 +48,24 @@ func (s *State) Peers() []Peer {
 	return out
 }
 
+// Replicated tells whether other replicas get the log.
+func (s *State) Replicated() bool { return len(s.assigned.Members)+len(s.assigned.Learners) > 1 }
+
+// Overdue tells in what time, if nobody answers, something is to be sent again; ok is false where nobody owes an answer.
+func (s *State) Overdue() (wait time.Duration, ok bool) {
+	t := s.termOf(s.role.epochOf())
+	if t == nil {
+		return 0, false
+	}
+	for i := range t.peers {
+		p := &t.peers[i]
+		if due := p.sent + p.wait - s.elapsed; s.owes(t, p) && (!ok || due < wait) {
+			wait, ok = due, true
+		}
+	}
+	return max(wait, 0), ok
+}
+
 // EpochBefore is the epoch of the batch that ends at or spans an offset, 0 = none is known.
 func (s *State) EpochBefore(at partition.Offset) partition.Epoch { return s.log.epochBefore(at) }
 

@@ -130,12 +130,17 @@ func (s *State) pushTo(t *term, p *peer, lazy bool) {
 func (s *State) resend(t *term) {
 	for i := range t.peers {
 		p := &t.peers[i]
-		if (p.match < s.log.end || p.knows < s.hw || p.round < t.read) && s.elapsed-p.sent >= p.wait {
+		if s.owes(t, p) && s.elapsed-p.sent >= p.wait {
 			p.wait = min(2*p.wait, resendMax)
 			s.pushTo(t, p, false)
 		}
 	}
 	s.push(t)
+}
+
+// owes tells whether a peer has something to answer.
+func (s *State) owes(t *term, p *peer) bool {
+	return p.match < s.log.end || p.knows < s.hw || p.round < t.read
 }
 
 // hear takes in that a peer has spoken.

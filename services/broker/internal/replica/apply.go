@@ -40,8 +40,12 @@ func (r *Replica) apply(effect quorum.Effect) {
 		r.stepDown(e)
 	case quorum.Quarantine:
 		r.fail(fault.Errorf(fault.Corrupt, "quarantine replica %s of %s: %s", r.cfg.Self.Replica, r.cfg.Partition, e.Reason))
-	case quorum.Send, quorum.ServeFetch:
-		// There is no connection to peers: a member set of one sends nothing.
+	case quorum.Send:
+		r.out.Send(e)
+	case quorum.ServeFetch:
+		r.out.Serve(e)
+	case quorum.ReadIndexed:
+		r.readIndexed(e.HighWatermark)
 	}
 }
 
@@ -87,9 +91,13 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 	}
 	release := r.waiting.release
 	r.waiting.release = nil
+	if r.arrived != nil {
+		release, r.arrived = append(release, r.arrived), nil
+	}
 	r.deps.Metrics.bytes.Add(float64(bytes))
 	r.deps.Metrics.groups.Observe(float64(len(e.Entries)))
-	early := r.counting == quorum.CountWritten && r.cfg.Sync.EveryBatch()
+	// Other replicas get it while it is synced here.
+	early := r.cfg.Sync.EveryBatch() && (r.counting == quorum.CountWritten || r.core.Replicated())
 	r.io.Append(e.Generation, e.End, batches, release, early)
 }
 
@@ -140,6 +148,7 @@ func (r *Replica) commit(e quorum.Commit) {
 
 // stepDown tells those who waited that nobody knows.
 func (r *Replica) stepDown(e quorum.StepDown) {
+	r.out.Reset()
 	r.deps.Metrics.stepDowns.Inc()
 	r.log.Info("steps down", "epoch", e.Epoch, "reason", e.Reason)
 	r.waiting.all(r, &fault.Error{
@@ -148,6 +157,7 @@ func (r *Replica) stepDown(e quorum.StepDown) {
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})
 	r.refuseQueue(r.notLeader())
 	r.failSeals(fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch))
+	r.readFailed(r.notLeader())
 }
 
 // notLeader is the refusal of a replica that does not lead.

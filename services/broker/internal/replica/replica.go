@@ -15,6 +15,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
@@ -52,7 +53,11 @@ type Replica struct {
 	queue      []queued // published, not yet appended
 	waiting    waitlist // appended, not yet committed
 	io         *writer.Writer
-	retryAt    time.Duration // elapsed: when Seals are tried again that found no room
+	out        *outbox.Outbox
+	arrived    func()                          // gives back what was delivered, unless the log takes it
+	reads      []func(partition.Offset, error) // wait for the ReadIndex under way
+	nextReads  []func(partition.Offset, error) // wait for the next
+	retryAt    time.Duration                   // elapsed: when Seals are tried again that found no room
 	admin      adminQueue
 	tier       tierState
 	seals      []sealWaiter
@@ -183,6 +188,7 @@ func (r *Replica) round() {
 	r.tick()
 	r.propose()
 	r.io.Dispatch()
+	r.out.Flush()
 	r.show()
 	r.plan()
 }
@@ -218,6 +224,9 @@ func (r *Replica) plan() {
 	}
 	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
 		r.pace.Need(r.time.Elapsed, tickActive)
+	}
+	if wait, ok := r.core.Overdue(); ok {
+		r.pace.Need(r.time.Elapsed, wait)
 	}
 	if i := r.cfg.Sync.Interval; i > 0 && r.io.Unsynced() {
 		r.pace.Need(r.time.Elapsed, i)
@@ -315,6 +324,7 @@ func (r *Replica) end() {
 	r.waiting.all(r, &fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
 	r.failSeals(cause)
+	r.readFailed(cause)
 	r.io.Stop()
 	old := r.view.Load()
 	next := *old

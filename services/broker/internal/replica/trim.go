@@ -93,12 +93,12 @@ func (r *Replica) keepHouse() {
 		return
 	}
 	r.kept.last, r.kept.due = elapsed, false
-	if !r.core.CanPropose() {
-		return
-	}
 	topic := r.topic.Load()
 	pieces, open := r.pieces()
 	r.dropLocal(pieces, open)
+	if !r.core.CanPropose() {
+		return
+	}
 	if topic.Cleanup == topology.CleanupCompact && r.admin.idle() { // else a Compact of an earlier pass may be on its way
 		r.compaction.Start(durationOf(topic.TombstoneAge), r.time.Elapsed, r.time.Expiry)
 	}

@@ -1,6 +1,7 @@
 package writer
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,6 +74,10 @@ func New(cfg Config) *Writer { return &Writer{cfg: cfg} }
 
 // Append has batches written that end at end; release is called when that is done. early has the Host told before a sync behind it.
 func (w *Writer) Append(generation uint64, end partition.Offset, batches [][]byte, release []func(), early bool) {
+	if w.failed {
+		releaseAll(release)
+		return
+	}
 	w.unsynced = true
 	w.ops = append(w.ops, op{kind: appends, generation: generation, end: end, batches: batches, release: release, early: early})
 }
@@ -80,6 +85,12 @@ func (w *Writer) Append(generation uint64, end partition.Offset, batches [][]byt
 // Sync has everything before it persisted.
 func (w *Writer) Sync(generation uint64, end partition.Offset) {
 	w.unsynced = false
+	// One sync for the appends of one generation that wait together.
+	for i := len(w.ops) - 1; i >= 0 && w.ops[i].kind != truncates; i-- {
+		if w.ops[i].kind == syncs {
+			w.ops = slices.Delete(w.ops, i, i+1)
+		}
+	}
 	w.ops = append(w.ops, op{kind: syncs, generation: generation, end: end})
 }
 
