@@ -326,7 +326,7 @@ func killedAtEveryCall(t *testing.T, redo commit.Mode) {
 // quiet waits until the workers have nothing to do for the replica.
 func quiet(g *rig) {
 	for {
-		idle, err := ask(context.Background(), g.r, false, func(answer func(bool, error)) { answer(g.r.io.idle(), nil) })
+		idle, err := ask(context.Background(), g.r, false, func(answer func(bool, error)) { answer(g.r.io.Idle(), nil) })
 		if err != nil || idle {
 			return
 		}
