@@ -42,8 +42,8 @@ func (a *broker) wait(t *testing.T, d time.Duration, want string) {
 // Silence is suspicious after 1.5 s, in either direction of a cut and in both; the first answer ends it. Changed tells of both.
 func TestSilence(t *testing.T) {
 	for name, cut := range map[string]func(*world){
-		"both ways":       func(w *world) { w.net.Cut(host(1), host(2)) },
-		"what is asked":   func(w *world) { w.net.CutOneWay(host(1), host(2)) },
+		"both ways":        func(w *world) { w.net.Cut(host(1), host(2)) },
+		"what is asked":    func(w *world) { w.net.CutOneWay(host(1), host(2)) },
 		"what is answered": func(w *world) { w.net.CutOneWay(host(2), host(1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
