@@ -68,6 +68,9 @@ type Tick struct {
 // SealRequested says: somebody wants the open segment cut. Nothing happens unless it holds records and this replica leads.
 type SealRequested struct{ Time int64 }
 
+// Damaged says: these ranges of the log, in order, are all that cannot be read. None: all of it can.
+type Damaged struct{ Spans []Span }
+
 // Configured says: the topic's settings changed.
 type Configured struct {
 	Cut            CutPolicy
@@ -85,6 +88,7 @@ func (Unwritten) event()     {}
 func (Activation) event()    {}
 func (Tick) event()          {}
 func (SealRequested) event() {}
+func (Damaged) event()       {}
 func (Configured) event()    {}
 
 // Effect is something the replica has to do, in the order given.
@@ -156,6 +160,15 @@ type StepDown struct {
 	Reason string
 }
 
+// CaughtUp says: a suspect end (PrepareOK.Suspect) is evidence again, since a leader's EpochStart is durable behind what it may have lost.
+type CaughtUp struct{}
+
+// Unfit says: this replica was nominated and does not stand for election, because it cannot lead.
+type Unfit struct {
+	Epoch  partition.Epoch
+	Reason string
+}
+
 // Quarantine says: the replica must not take part any more; a person has to look.
 type Quarantine struct{ Reason string }
 
@@ -171,4 +184,6 @@ func (Commit) effect()         {}
 func (Cut) effect()            {}
 func (Lead) effect()           {}
 func (StepDown) effect()       {}
+func (CaughtUp) effect()       {}
+func (Unfit) effect()          {}
 func (Quarantine) effect()     {}

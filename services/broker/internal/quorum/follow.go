@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"slices"
+
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
 )
@@ -47,7 +49,7 @@ func (s *State) follows() bool {
 func (s *State) prepareOK(epoch partition.Epoch) PrepareOK {
 	return PrepareOK{
 		Epoch: epoch, LastEpoch: s.log.lastEpoch(), Start: s.log.start, End: s.log.end, Chain: s.log.chain,
-		HighWatermark: s.hw, Epochs: s.Epochs(), Suspect: s.suspect,
+		HighWatermark: s.hw, Epochs: s.Epochs(), Suspect: s.suspect, Faults: slices.Clone(s.faults),
 	}
 }
 
@@ -63,7 +65,8 @@ func (s *State) answer(f *follower) {
 	if !f.appending {
 		return
 	}
-	ok := AppendOK{Epoch: f.epoch, Match: min(f.verified, s.log.durable), Written: min(f.verified, s.log.written)}
+	verified := min(f.verified, s.readable()) // what cannot be read props nothing up (R11)
+	ok := AppendOK{Epoch: f.epoch, Match: min(verified, s.log.durable), Written: min(verified, s.log.written)}
 	if s.cfg.Counting == CountPersisted && ok.Match == f.acked.Match && !f.owed || ok == f.acked && !f.owed {
 		return
 	}
@@ -85,6 +88,10 @@ func (s *State) onAppend(from partition.Member, m Append) {
 	}
 	if !f.appending {
 		f.leader, f.appending, f.prepared = from, true, false
+	}
+	if bad, ok := s.within(m.Prev); ok {
+		s.send(from, Nack{Epoch: m.Epoch, Hint: s.log.hintAt(bad.From)})
+		return
 	}
 	if !s.holds(m) {
 		s.send(from, Nack{Epoch: m.Epoch, Hint: s.log.hintAt(m.Prev)})
@@ -132,6 +139,9 @@ func (s *State) take(f *follower, m Append) {
 		}
 		if s.quarantined {
 			return
+		}
+		if s.damagedAt(base) {
+			break // not to be compared, and not to be cut: it was durable once
 		}
 		if base < s.log.end {
 			if base < s.hw {

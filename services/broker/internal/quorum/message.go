@@ -31,7 +31,8 @@ type PrepareOK struct {
 	Chain         uint64 // of the batch that would follow
 	HighWatermark partition.Offset
 	Epochs        []EpochStart
-	Suspect       bool // an unproven tail was cut: fences, but is not complete evidence
+	Suspect       bool   // an unproven tail was cut: fences, but is not complete evidence
+	Faults        []Span // what of the log cannot be read: fences, but is no evidence
 }
 
 // Append extends a log behind Prev. What the leader sends names a range; whoever carries it puts the entries of the range in.

@@ -23,6 +23,8 @@ type Report struct {
 	SegmentBase   partition.Offset
 	SegmentData   bool // the open segment holds records
 	Quarantined   bool
+	Suspect       bool   // the end may have lost what was acknowledged
+	Faults        []Span // what of the log cannot be read
 }
 
 // Report describes the state.
@@ -31,6 +33,7 @@ func (s *State) Report() Report {
 		Epoch: s.role.epochOf(), Promised: s.promised, Start: s.log.start, End: s.log.end, HighWatermark: s.hw, Persisted: s.persisted,
 		Generation: s.log.gen, Written: s.log.written, Durable: s.log.durable, LastEpoch: s.log.lastEpoch(), LastTime: s.log.time,
 		SegmentBase: s.log.segment.base, SegmentData: s.log.segment.data, Quarantined: s.quarantined,
+		Suspect: s.suspect, Faults: slices.Clone(s.faults),
 	}
 	switch s.role.(type) {
 	case *follower:
