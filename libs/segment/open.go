@@ -263,7 +263,7 @@ func (o *Open) CutAt(place Place, last *batch.Header) error {
 // hasRecords tells whether a batch is not a control batch; where that cannot be read, it may be.
 func hasRecords(r *Reader) bool {
 	found := false
-	err := r.walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
+	err := r.Walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
 		found = !s.Header().IsControl()
 		return !found
 	})

@@ -53,15 +53,15 @@ func (r *Reader) Index() (*Index, error) {
 // rebuild makes the index from the headers.
 func (r *Reader) rebuild() (*Index, error) {
 	x := &Index{Summary: Summary{Base: r.Base, End: r.Base, Tag: r.Tag}}
-	err := r.walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
+	err := r.Walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
 		x.Add(s.Header(), s.Place().Chain)
 		return true
 	})
 	return x, err
 }
 
-// walk visits the headers of the batches from an entry on, until visit returns false or the segment ends.
-func (r *Reader) walk(from Entry, visit func(s *Scanner) bool) error {
+// Walk visits the headers of the batches from an entry on, until visit returns false or the segment ends.
+func (r *Reader) Walk(from Entry, visit func(s *Scanner) bool) error {
 	file, err := r.file.Pin()
 	if err != nil {
 		return diskError(fmt.Sprintf("open segment %d", r.Base), err)
@@ -100,7 +100,7 @@ func (r *Reader) Header(o partition.Offset) (batch.Header, int64, error) {
 	}
 	var h batch.Header
 	at := int64(-1)
-	err = r.walk(x.At(o), func(s *Scanner) bool {
+	err = r.Walk(x.At(o), func(s *Scanner) bool {
 		if s.Place().Offset <= o {
 			return true
 		}
@@ -125,7 +125,7 @@ func (r *Reader) EndAt(o partition.Offset) (Place, *batch.Header, error) {
 	}
 	place := Place{}
 	var last batch.Header
-	err = r.walk(x.At(o-1), func(s *Scanner) bool {
+	err = r.Walk(x.At(o-1), func(s *Scanner) bool {
 		place, last = s.Place(), *s.Header()
 		return place.Offset < o
 	})
@@ -165,7 +165,7 @@ func (r *Reader) Run(from, limit partition.Offset, maxBytes int64, near Entry) (
 	if near.Position > e.Position && near.Offset <= from {
 		e = near
 	}
-	if err := r.walk(e, first); err != nil {
+	if err := r.Walk(e, first); err != nil {
 		return Run{}, err
 	}
 	if run.Size == 0 || run.Size >= maxBytes {
@@ -185,7 +185,7 @@ func (r *Reader) Run(from, limit partition.Offset, maxBytes int64, near Entry) (
 	} else {
 		e = Entry{Offset: run.Next, Position: run.Position + run.Size}
 	}
-	return run, r.walk(e, grow)
+	return run, r.Walk(e, grow)
 }
 
 // FirstAt gives the first offset whose batch has an append time of t (microseconds since 1970) or later; End if there is none.
@@ -195,7 +195,7 @@ func (r *Reader) FirstAt(t int64) (partition.Offset, error) {
 		return 0, err
 	}
 	found := r.End
-	err = r.walk(x.Before(t), func(s *Scanner) bool {
+	err = r.Walk(x.Before(t), func(s *Scanner) bool {
 		if s.Header().AppendTime < t {
 			return true
 		}

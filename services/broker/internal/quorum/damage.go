@@ -8,11 +8,9 @@ import (
 	"github.com/seedqueue/sq/libs/topology"
 )
 
-// Span is a range of offsets, [From, To).
-type Span struct{ From, To partition.Offset }
-
 // Skip goes over a range of the recovered log that nothing can be told of but that it was durable once; like Replay, before the first Step.
-// chain is the chain word of the batch at to; unchained: that is not known either, and then nothing follows. base is the segment that the range is in.
+// chain is the chain word of the batch at to; unchained: that is not known either, and then nothing follows. base is the segment that the range is in. What the
+// control batches in it say is not known, so the replica does not lead.
 func (s *State) Skip(to, base partition.Offset, chain uint64, unchained bool) {
 	t := &s.log
 	if t.segment.base != base {
@@ -20,26 +18,27 @@ func (s *State) Skip(to, base partition.Offset, chain uint64, unchained bool) {
 	}
 	t.segment.data = true // as far as anybody knows
 	t.end, t.chain, t.unchained = to, chain, unchained
+	s.unknown = true
 	t.written, t.durable = to, to
 }
 
 // onDamaged takes in what of the log cannot be read now. A replica that may lead again does, if it is asked to.
 func (s *State) onDamaged(ev Damaged) {
-	s.faults = slices.Clone(ev.Spans)
+	s.faults = slices.Clone(ev.Ranges)
 	if len(s.faults) == 0 && s.assigned.Epoch > 0 {
 		s.onAssigned(Assigned{Assignment: s.assigned, Revision: s.revision, Time: s.now})
 	}
 }
 
 // unfit tells why this replica does not stand for election; empty if it may. With others there is a better one, or nobody may know what is missing
-// here. A log that nobody else has can only go on as it is, as long as its end is known: what is damaged stays told as damaged, and its offsets stay
-// taken.
+// here. A log that nobody else has can only go on as it is, as long as all that it says but some records is known: what is damaged stays told as damaged, and
+// its offsets stay taken.
 func (s *State) unfit(a topology.Assignment) string {
 	switch {
 	case len(s.faults) == 0:
 		return ""
-	case s.log.unchained:
-		return fmt.Sprintf("the end of its log, from %d on, cannot be read", s.faults[len(s.faults)-1].From)
+	case s.unknown || s.log.unchained:
+		return fmt.Sprintf("what follows %d in its log is not known: [%d, %d) cannot be read", s.faults[0].From, s.faults[0].From, s.faults[0].To)
 	case !s.alone(a.Members) || !s.alone(a.Base.Members):
 		return fmt.Sprintf("[%d, %d) of its log cannot be read", s.faults[0].From, s.faults[0].To)
 	default:
@@ -70,17 +69,17 @@ func (s *State) readable() partition.Offset {
 
 // damagedAt tells whether the batch at an offset cannot be read.
 func (s *State) damagedAt(o partition.Offset) bool {
-	return slices.ContainsFunc(s.faults, func(f Span) bool { return f.From <= o && o < f.To })
+	return slices.ContainsFunc(s.faults, func(f Range) bool { return f.From <= o && o < f.To })
 }
 
 // within finds the damage that an offset lies in, or behind with nothing known there.
-func (s *State) within(o partition.Offset) (Span, bool) {
+func (s *State) within(o partition.Offset) (Range, bool) {
 	for _, f := range s.faults {
 		if f.From < o && (o < f.To || o == f.To && s.log.unchained && o == s.log.end) {
 			return f, true
 		}
 	}
-	return Span{}, false
+	return Range{}, false
 }
 
 // catchUp ends a suspicion when a leader's EpochStart is durable behind the end that recovery found: the log is that leader's up to there.

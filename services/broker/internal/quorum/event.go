@@ -69,7 +69,7 @@ type Tick struct {
 type SealRequested struct{ Time int64 }
 
 // Damaged says: these ranges of the log, in order, are all that cannot be read. None: all of it can.
-type Damaged struct{ Spans []Span }
+type Damaged struct{ Ranges []Range }
 
 // Configured says: the topic's settings changed.
 type Configured struct {

@@ -23,8 +23,8 @@ type Report struct {
 	SegmentBase   partition.Offset
 	SegmentData   bool // the open segment holds records
 	Quarantined   bool
-	Suspect       bool   // the end may have lost what was acknowledged
-	Faults        []Span // what of the log cannot be read
+	Suspect       bool    // the end may have lost what was acknowledged
+	Faults        []Range // what of the log cannot be read
 }
 
 // Report describes the state.

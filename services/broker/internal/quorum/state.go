@@ -41,7 +41,7 @@ type Recovered struct {
 	Promised      partition.Epoch
 	HighWatermark partition.Offset // a floor
 	Suspect       bool             // recovery cut an unproven tail, in this life or an earlier one
-	Faults        []Span           // all of the log that cannot be read, in order
+	Faults        []Range          // all of the log that cannot be read, in order
 }
 
 // role is what a replica does in its epoch: follower, candidate or leader.
@@ -52,7 +52,8 @@ type State struct {
 	cfg         Config
 	log         tail
 	suspect     bool
-	faults      []Span // ascending
+	faults      []Range // ascending
+	unknown     bool    // some control batches cannot be read
 	quarantined bool
 
 	promised  partition.Epoch // perhaps not yet durable

@@ -27,12 +27,16 @@ func (r *recovery) adoptLast(base partition.Offset) error {
 	if err != nil {
 		return err
 	}
+	if prefix != nil {
+		r.remembered(prefix)
+	}
 	r.note(a)
 	x := a.Index
+	r.anchor(a)
 	if err := r.checkMark(x); err != nil {
 		return err
 	}
-	torn := a.Cut.Limit > a.Cut.Position
+	torn := a.Cut.Limit > a.Cut.Position && a.Cut.Limit > x.Size
 	// Suspect bytes may have been acknowledged, and what lies behind damage, be it torn or an empty file, proves how far that goes: it
 	// stays until the log goes on.
 	damaged := len(r.out.Faults) > 0
