@@ -92,6 +92,9 @@ func (o *Open) Reader() *Reader {
 	return &Reader{Summary: x.Summary, file: o.file, index: &x}
 }
 
+// Reindex has lookups begin at these batches of the segment: behind damage, where the way there leads over it.
+func (o *Open) Reindex(entries []Entry) { o.index.Entries = entries }
+
 // Unsynced tells how many bytes are written and not durable.
 func (o *Open) Unsynced() int64 {
 	o.mu.Lock()

@@ -84,12 +84,8 @@ func (r *Reader) damage(s *Scanner) error {
 		return nil
 	}
 	at := s.Place()
-	return &fault.Error{
-		Kind:   fault.Corrupt,
-		Op:     fmt.Sprintf("read segment %d at offset %d, position %d", r.Base, at.Offset, at.Position),
-		Err:    s.Err(),
-		Offset: uint64(at.Offset),
-	}
+	op := fmt.Sprintf("read segment %d at offset %d, position %d", r.Base, at.Offset, at.Position)
+	return &fault.Error{Kind: fault.Corrupt, Op: op, Err: s.Err()}
 }
 
 // Header gives the header of the batch that holds an offset of the segment, and where the batch begins.
@@ -158,7 +154,7 @@ func (r *Reader) Run(from, limit partition.Offset, maxBytes int64, near Entry) (
 			return false
 		}
 		run.Next, run.Size = next, end-run.Position
-		return run.Size < maxBytes
+		return run.Size < maxBytes && next < limit // what follows the limit may be damaged
 	}
 	first := func(s *Scanner) bool { grow(s); return !found }
 	e := x.At(from)
@@ -168,7 +164,7 @@ func (r *Reader) Run(from, limit partition.Offset, maxBytes int64, near Entry) (
 	if err := r.Walk(e, first); err != nil {
 		return Run{}, err
 	}
-	if run.Size == 0 || run.Size >= maxBytes {
+	if run.Size == 0 || run.Size >= maxBytes || run.Next >= limit {
 		return run, nil
 	}
 	if limit >= r.End && r.Size-run.Position <= maxBytes {

@@ -41,6 +41,15 @@ func (r *Replica) apply(effect quorum.Effect) {
 	case quorum.Quarantine:
 		r.log.Error("replica is quarantined", "reason", e.Reason)
 		r.fail(fault.Errorf(fault.Corrupt, "quarantine replica %s of %s: %s", r.cfg.Self.Replica, r.cfg.Partition, e.Reason))
+	case quorum.CaughtUp:
+		r.bulk(func() {
+			if err := r.damage.CaughtUp(); err != nil {
+				r.log.Warn("cannot note that the end of the log is caught up", "err", err)
+			}
+		})
+	case quorum.Unfit:
+		r.unfit = e.Reason
+		r.log.Error("replica does not stand for election", "epoch", e.Epoch, "reason", e.Reason)
 	case quorum.Send, quorum.ServeFetch:
 		// There is no connection to peers: a member set of one sends nothing.
 	}
@@ -76,9 +85,11 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 	var bytes int64
 	for i := range e.Entries {
 		entry := &e.Entries[i]
-		if err := r.fold.Add(&entry.Header, entry.Msg); err != nil {
-			r.fail(err)
-			return
+		if !r.blind {
+			if err := r.fold.Add(&entry.Header, entry.Msg); err != nil {
+				r.fail(err)
+				return
+			}
 		}
 		o.batches[i] = entry.Msg
 		bytes += int64(entry.Size)
@@ -134,6 +145,10 @@ func (r *Replica) after(wait time.Duration, do func()) {
 
 // commit folds what is committed now and answers those who waited for it.
 func (r *Replica) commit(e quorum.Commit) {
+	if r.blind {
+		r.show()
+		return
+	}
 	if err := r.fold.Commit(e.HighWatermark); err != nil {
 		r.fail(err)
 		return

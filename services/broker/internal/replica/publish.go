@@ -48,7 +48,7 @@ func (r *Replica) check(q *queued) error {
 	v := r.view.Load()
 	switch {
 	case !v.active:
-		return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
+		return r.inactive("publish to ", v)
 	case q.Epoch > v.epoch:
 		return staleEpoch("publish", q.Epoch, v.epoch)
 	}

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +25,16 @@ func (l *Log) faultOf(base partition.Offset) (segment.Range, bool) {
 		return faults[i], true
 	}
 	return segment.Range{}, false
+}
+
+// faultBehind gives where the first damage of a segment at or behind an offset begins; cause where there is none.
+func (v *view) faultBehind(s *source, o partition.Offset, cause error) (partition.Offset, error) {
+	for _, bad := range v.faults {
+		if bad.Base == s.Base && bad.To > o {
+			return bad.From, nil
+		}
+	}
+	return o, cause
 }
 
 // Examine reads the segment that holds an offset as a whole, bodies too, and takes what is damaged among the faults. It tells whether that is
@@ -52,23 +63,56 @@ func (l *Log) Examine(at partition.Offset) (found bool, err error) {
 	}
 	l.log.Error("a segment is damaged", "segment", uint64(s.Base), "ranges", len(a.Faults), "file", s.File().Name(), "err", a.Err)
 	l.faults = merged
+	l.reindex(a.Index)
 	l.publish()
 	return true, nil
+}
+
+// reindex has lookups in a damaged segment begin behind its damage. x was made by reading the segment up to x.Size. Called with mutate held.
+func (l *Log) reindex(x *segment.Index) {
+	if l.open != nil && l.open.Summary().Base == x.Base {
+		now, err := l.open.Reader().Index()
+		if err != nil {
+			return // of an open segment it is in memory
+		}
+		entries := x.Entries
+		for _, e := range now.Entries {
+			if e.Position >= x.Size {
+				entries = append(entries, e)
+			}
+		}
+		l.open.Reindex(entries)
+		return
+	}
+	for i, s := range l.sealed {
+		if s.Summary().Base == x.Base {
+			l.sealed = slices.Clone(l.sealed)
+			l.sealed[i] = segment.AdoptSealed(l.files, l.dir, l.summarized(s.Summary(), x), s.SHA256())
+		}
+	}
+	for i, c := range l.closed {
+		if c.Summary().Base == x.Base {
+			l.closed = slices.Clone(l.closed)
+			l.closed[i] = segment.AdoptClosed(l.files, l.dir, l.summarized(c.Summary(), x))
+		}
+	}
+	l.relist()
+}
+
+// summarized gives an index of a damaged segment, which says of the whole what was known before, and writes it: damage or not, all that it covers was
+// durable, and the next life learns of the damage from the caller's list.
+func (l *Log) summarized(s segment.Summary, x *segment.Index) *segment.Index {
+	x = &segment.Index{Summary: s, Entries: x.Entries}
+	if err := segment.WriteIndex(l.fs, l.dir, x); err != nil {
+		l.log.Warn("cannot write an index, it will be made again", "segment", uint64(x.Base), "err", err)
+	}
+	return x
 }
 
 // merge joins two lists of ranges, each in order.
 func merge(a, b []segment.Range) []segment.Range {
 	all := slices.Concat(a, b)
-	slices.SortFunc(all, func(x, y segment.Range) int {
-		switch {
-		case x.From != y.From && x.From < y.From:
-			return -1
-		case x.From != y.From:
-			return 1
-		default:
-			return 0
-		}
-	})
+	slices.SortFunc(all, func(x, y segment.Range) int { return cmp.Compare(x.From, y.From) })
 	out := all[:0]
 	for _, r := range all {
 		if n := len(out); n > 0 && out[n-1].Base == r.Base && r.From < out[n-1].To {
@@ -78,25 +122,6 @@ func merge(a, b []segment.Range) []segment.Range {
 		out = append(out, r)
 	}
 	return out
-}
-
-// KeepIndexes writes the indexes of damaged segments, which are made again by reading all of them otherwise. The caller has its list of faults
-// durable: a segment with an index is not read at the next Open.
-func (l *Log) KeepIndexes() {
-	v := l.view.Load()
-	for i := range v.closed {
-		s := &v.closed[i]
-		if _, bad := l.faultOf(s.Base); !bad {
-			continue
-		}
-		x, err := s.Index()
-		if err == nil {
-			err = segment.WriteIndex(l.fs, l.dir, x)
-		}
-		if err != nil {
-			l.log.Warn("cannot write an index, it will be made again", "segment", uint64(s.Base), "err", err)
-		}
-	}
 }
 
 // Visitor sees a log as far as it can be read.
@@ -109,57 +134,70 @@ type Visitor struct {
 	Hole func(r segment.Range, chain uint64, unchained bool) error
 }
 
-// Survey visits all of the log from an offset where a batch begins up to the present End, over what is damaged.
+// Survey visits all of the log from an offset where a batch begins up to the present End, over what is damaged. Damage that it finds is among the
+// faults behind that.
 func (l *Log) Survey(from partition.Offset, visit Visitor) error {
-	v := l.view.Load()
-	if err := v.covers(from, v.tail.End); err != nil {
-		return fault.Wrap(op("scan", from), err)
+	if v := l.view.Load(); from < v.start || from > v.tail.End {
+		return fault.Wrap(op("scan", from), v.covers(from, v.tail.End))
 	}
+	for {
+		next, visited, err := l.survey(from, visit)
+		if visited != nil || !fault.Is(err, fault.Corrupt) {
+			return err
+		}
+		if found, examineErr := l.Examine(next); !found {
+			return errors.Join(err, examineErr)
+		}
+		from = next
+	}
+}
+
+// survey is Survey up to damage that is not known, which is fault.Corrupt, or an error of visit, in visited. next is behind what was visited.
+func (l *Log) survey(from partition.Offset, visit Visitor) (next partition.Offset, visited, err error) {
+	v := l.view.Load()
 	all := v.all()
 	for i := range all {
 		s := &all[i]
+		each := func(to partition.Offset) error {
+			if from = max(from, s.Base); from >= to {
+				return nil
+			}
+			err := s.Each(from, func(h batch.Header, msg []byte) error {
+				from = partition.Offset(h.NextOffset())
+				if visited = visit.Batch(h, msg); visited == nil && from >= to {
+					return errEnough // what follows may be damaged
+				}
+				return visited
+			})
+			if errors.Is(err, errEnough) {
+				return nil
+			}
+			return err
+		}
 		for _, bad := range v.faults {
 			if bad.Base != s.Base || bad.To <= from {
 				continue
 			}
-			if err := each(s, from, bad.From, visit.Batch); err != nil {
-				return err
+			if err := each(bad.From); err != nil {
+				return from, visited, err
 			}
-			if err := v.over(s, bad, visit); err != nil {
-				return err
+			if visited, err = v.over(s, bad, visit); err != nil || visited != nil {
+				return from, visited, cmp.Or(visited, err)
 			}
 			from = bad.To
 		}
-		if err := each(s, from, s.End, visit.Batch); err != nil {
-			return err
+		if err := each(s.End); err != nil {
+			return from, visited, err
 		}
-		from = max(from, s.End)
 	}
-	return nil
-}
-
-// each visits the batches of [from, to) of a segment.
-func each(s *source, from, to partition.Offset, fn func(h batch.Header, msg []byte) error) error {
-	if from = max(from, s.Base); from >= to {
-		return nil
-	}
-	err := s.Each(from, func(h batch.Header, msg []byte) error {
-		if partition.Offset(h.BaseOffset) >= to {
-			return errEnough
-		}
-		return fn(h, msg)
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
+	return from, nil, nil
 }
 
 // over visits what can be known of a damaged range: the headers, if they are all there, and of records only.
-func (v *view) over(s *source, bad segment.Range, visit Visitor) error {
+func (v *view) over(s *source, bad segment.Range, visit Visitor) (visited, err error) {
 	x, err := s.Index()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var headers []segment.Frame
 	next, chained := bad.From, v.chainAt(bad.From)
@@ -179,14 +217,14 @@ func (v *view) over(s *source, bad segment.Range, visit Visitor) error {
 		return err == nil && next == bad.To
 	}
 	if behind := v.chainAt(bad.To); !whole() || !behind.Unchained && behind.Chain != headers[len(headers)-1].Next {
-		return visit.Hole(bad, behind.Chain, behind.Unchained)
+		return visit.Hole(bad, behind.Chain, behind.Unchained), nil
 	}
 	for i := range headers {
 		if err := visit.Header(headers[i].Header, headers[i].Next); err != nil {
-			return err
+			return err, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // chainAt gives the chain word of the batch at an offset where one begins, or would: unchained where that cannot be read.

@@ -193,6 +193,12 @@ func (l *Log) OffsetAt(appendTime int64, limit partition.Offset) (partition.Offs
 			return limit, nil
 		}
 		found, err := all[i].FirstAt(appendTime)
+		if fault.Is(err, fault.Corrupt) {
+			// What stands behind the damage may be too late: it begins in it, then.
+			if x, indexErr := all[i].Index(); indexErr == nil {
+				found, err = v.faultBehind(&all[i], x.Before(appendTime).Offset, err)
+			}
+		}
 		return min(found, limit), err
 	})
 }

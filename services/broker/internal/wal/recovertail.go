@@ -97,12 +97,17 @@ func (r *recovery) checkMark(x *segment.Index) error {
 			return nil // behind damage nothing is known for sure
 		}
 	}
+	if m.Offset == x.End && m.Position == x.Size && m.Chain == x.Chain {
+		return nil // and nothing need be read, damaged or not
+	}
 	o := segment.Adopt(r.l.files, r.l.dir, x, 0)
 	defer o.Abandon()
 	place, _, err := o.Reader().EndAt(m.Offset)
 	if err != nil {
 		if fault.Is(err, fault.Invalid) {
 			err = fault.Errorf(fault.Corrupt, "%w", err)
+		} else if fault.Is(err, fault.Corrupt) {
+			return nil // the way there is damaged: that is for whoever reads it
 		}
 		return fault.Wrap(op("find the mark", m.Offset), err)
 	}
