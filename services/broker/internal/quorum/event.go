@@ -71,6 +71,9 @@ type SealRequested struct{ Time int64 }
 // Damaged says: these ranges of the log, in order, are all that cannot be read. None: all of it can.
 type Damaged struct{ Ranges []Range }
 
+// ReadIndex asks for ReadIndexed. One at a time; only while Leads.
+type ReadIndex struct{}
+
 // Configured says: the topic's settings changed.
 type Configured struct {
 	Cut            CutPolicy
@@ -90,6 +93,7 @@ func (Tick) event()          {}
 func (SealRequested) event() {}
 func (Damaged) event()       {}
 func (Configured) event()    {}
+func (ReadIndex) event()     {}
 
 // Effect is something the replica has to do, in the order given.
 type Effect interface{ effect() }
@@ -126,10 +130,11 @@ type Activate struct {
 // Reread asks: read the assignment linearizably, then answer Assigned with Reread set.
 type Reread struct{ Epoch partition.Epoch }
 
-// Send asks: give a member a message. An Append names the range [Prev, Until) to be read from the log.
+// Send asks: give a member a message. An Append names the range [Prev, Until) to be read from the log, as far as it is written.
 type Send struct {
 	To      partition.Member
 	Message Message
+	Lazy    bool // an Append that tells the high watermark only: it may wait for others
 }
 
 // ServeFetch asks: read [From, Until) from the log and send it to To as Fetched.
@@ -169,6 +174,9 @@ type Unfit struct {
 	Reason string
 }
 
+// ReadIndexed says: this process led when the ReadIndex came, and everything acknowledged by then is below HighWatermark.
+type ReadIndexed struct{ HighWatermark partition.Offset }
+
 // Quarantine says: the replica must not take part any more; a person has to look.
 type Quarantine struct{ Reason string }
 
@@ -187,3 +195,4 @@ func (StepDown) effect()       {}
 func (CaughtUp) effect()       {}
 func (Unfit) effect()          {}
 func (Quarantine) effect()     {}
+func (ReadIndexed) effect()    {}

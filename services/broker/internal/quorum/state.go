@@ -138,6 +138,8 @@ func (s *State) Step(ev Event) []Effect {
 		s.onSealRequested(ev)
 	case Damaged:
 		s.onDamaged(ev)
+	case ReadIndex:
+		s.onReadIndex()
 	case Configured:
 		s.cfg.Cut, s.cfg.Counting, s.cfg.SyncEveryGroup = ev.Cut, ev.Counting, ev.SyncEveryGroup
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/services/broker/internal/damage"
+	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
@@ -20,11 +21,10 @@ import (
 // newest snapshot on. Damage does not make it fail, unless nothing can be known of what came before or the log contradicts its mark: what can be read is
 // served, and quorum decides whether the replica may lead. Errors: Corrupt, DiskPoisoned, DiskFull.
 func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Replica, error) {
-	limits, err := cfg.Limits.withDefaults()
-	if err != nil {
+	var err error
+	if cfg.Limits, err = cfg.Limits.withDefaults(); err != nil {
 		return nil, err
 	}
-	cfg.Limits = limits
 	hi, lo := cfg.Partition.Topic.Halves()
 	tag := batch.PartitionTag(hi, lo, uint32(cfg.Partition.Index))
 	r := &Replica{
@@ -47,6 +47,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 		return nil, fault.Wrap("open log of "+cfg.Partition.String(), err)
 	}
 	r.wal, r.seat = log, deps.Commit.Join(cfg.Self.Replica, log)
+	r.io, r.out = r.newWriter(), r.newOutbox()
 	r.damage, err = damage.Open(damage.Config{Replica: cfg.Self.Replica, Log: log, Journal: deps.Journal, Logger: r.log}, recovery, kept)
 	if err == nil {
 		err = r.recover(recovery, kept, tag)
@@ -60,13 +61,13 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 	return r, nil
 }
 
-// start runs the replica's goroutine, which outlives the call that opened it.
+// start begins the replica's life, which outlives the call that opened it.
 func (r *Replica) start(ctx context.Context) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.cancel = cancel
-	r.background = func(call func(ctx context.Context)) { r.running.Go(func() { call(ctx) }) }
 	r.mail.signal() // there may be something to mark
-	go r.run()
+	if r.errands = r.deps.Errands; r.errands == nil {
+		r.errands = errand.New(ctx, r.deps.Clock)
+		go r.run()
+	}
 }
 
 // recover folds the log into the core's and the fold's state.
