@@ -67,7 +67,7 @@ func (r *Replica) persistPromise(e quorum.PersistPromise) {
 		if err == nil {
 			err = r.deps.Journal.Sync()
 		}
-		r.mail.post(func() {
+		r.mail.Post(func() {
 			switch {
 			case err == nil:
 				r.step(quorum.Promised(e))
@@ -117,7 +117,7 @@ func (r *Replica) activate(e quorum.Activate) {
 	read := r.core.Assigned()
 	r.errands.Go(func(ctx context.Context) {
 		won := r.deps.Activator.Activate(ctx, r.cfg.Partition, read, e.Revision, e.Start)
-		r.mail.post(func() { r.step(quorum.Activation{Epoch: e.Epoch, Won: won}) })
+		r.mail.Post(func() { r.step(quorum.Activation{Epoch: e.Epoch, Won: won}) })
 	})
 }
 
@@ -125,7 +125,7 @@ func (r *Replica) activate(e quorum.Activate) {
 func (r *Replica) reread() {
 	r.errands.Go(func(ctx context.Context) {
 		a, revision, err := r.deps.Activator.Reread(ctx, r.cfg.Partition)
-		r.mail.post(func() {
+		r.mail.Post(func() {
 			if err != nil {
 				r.later(r.reread)
 				return
@@ -139,7 +139,7 @@ func (r *Replica) reread() {
 func (r *Replica) later(do func()) { r.after(retryWait, do) }
 
 func (r *Replica) after(wait time.Duration, do func()) {
-	r.errands.After(wait, func() { r.mail.post(do) })
+	r.errands.After(wait, func() { r.mail.Post(do) })
 }
 
 // commit folds what is committed now and answers those who waited for it.

@@ -15,11 +15,11 @@ func (r *Replica) examine(at partition.Offset) bool {
 	if err != nil {
 		r.log.Error("cannot examine a segment", "offset", at, "err", err)
 		if fault.Is(err, fault.DiskPoisoned) {
-			r.mail.post(func() { r.fail(err) })
+			r.mail.Post(func() { r.fail(err) })
 		}
 	}
 	if found {
-		r.mail.post(func() { r.step(quorum.Damaged{Ranges: r.damage.Ranges()}) })
+		r.mail.Post(func() { r.step(quorum.Damaged{Ranges: r.damage.Ranges()}) })
 	}
 	return found
 }

@@ -99,7 +99,7 @@ func (r *Replica) read(v *view, f Fetch) (got Fetched, ready bool, err error) {
 	case err != nil:
 		return got, false, fault.Wrap("fetch", err)
 	}
-	chunk.Unreadable = func(at partition.Offset) { r.mail.post(func() { r.bulk(func() { r.examine(at) }) }) }
+	chunk.Unreadable = func(at partition.Offset) { r.mail.Post(func() { r.bulk(func() { r.examine(at) }) }) }
 	got.Chunk, got.NextOffset = chunk, chunk.NextOffset
 	r.deps.Metrics.fetches.Inc()
 	r.deps.Metrics.fetchBytes.Add(float64(chunk.Len()))

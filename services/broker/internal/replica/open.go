@@ -11,6 +11,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/damage"
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
@@ -28,7 +29,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 	hi, lo := cfg.Partition.Topic.Halves()
 	tag := batch.PartitionTag(hi, lo, uint32(cfg.Partition.Index))
 	r := &Replica{
-		cfg: cfg, deps: deps, log: deps.Log.With("partition", cfg.Partition.String()), mail: newMailbox(),
+		cfg: cfg, deps: deps, log: deps.Log.With("partition", cfg.Partition.String()), mail: inbox.New[queued](cfg.Limits.QueueBatches, cfg.Limits.QueueBytes),
 		stopping: make(chan struct{}), done: make(chan struct{}), now: wallclock.New(deps.Clock), opened: deps.Clock.Now(),
 	}
 	r.topic.Store(&cfg.Topic)
@@ -63,7 +64,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 
 // start begins the replica's life, which outlives the call that opened it.
 func (r *Replica) start(ctx context.Context) {
-	r.mail.signal() // there may be something to mark
+	r.mail.Signal() // there may be something to mark
 	if r.errands = r.deps.Errands; r.errands == nil {
 		r.errands = errand.New(ctx, r.deps.Clock)
 		go r.run()

@@ -60,7 +60,7 @@ func (r *Replica) digest() {
 			if fault.Is(err, fault.Corrupt) {
 				r.examine(base)
 			}
-			r.mail.post(func() {
+			r.mail.Post(func() {
 				switch {
 				case fault.Is(err, fault.Corrupt):
 					r.undigested(base, err)
@@ -118,7 +118,7 @@ func (r *Replica) compare(seal sealed.Seal) {
 	r.tier.marking = true
 	r.bulk(func() {
 		size, sum, err := r.wal.Digest(seal.Base)
-		r.mail.post(func() {
+		r.mail.Post(func() {
 			r.tier.marking = false
 			switch {
 			case fault.Is(err, fault.Corrupt):

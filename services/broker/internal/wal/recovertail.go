@@ -1,14 +1,12 @@
 package wal
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
-	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/services/broker/internal/replay"
 )
 
 // adoptLast takes in the last segment: the only one that may end in something that is not durable.
@@ -152,7 +150,7 @@ func (r *recovery) settle(base partition.Offset, from, to, cut, size int64) erro
 	defer file.Forget()
 	defer file.Unpin()
 	if from < to {
-		if err := rewrite(handle, from, to); err != nil {
+		if err := replay.Rewrite(handle, from, to); err != nil {
 			return err
 		}
 		if err := handle.Datasync(); err != nil {
@@ -168,28 +166,5 @@ func (r *recovery) settle(base partition.Offset, from, to, cut, size int64) erro
 		}
 	}
 	r.changed = true // the file's name may be as young as its bytes
-	return nil
-}
-
-// rewrite writes the bytes of [from, to) over themselves. What cannot be read is left as it is: Assess has said what it is.
-func rewrite(file vfs.File, from, to int64) error {
-	buffer := make([]byte, min(rewriteBytes, to-from))
-	for from < to {
-		p := buffer[:min(int64(len(buffer)), to-from)]
-		n, err := file.ReadAt(p, from)
-		if err != nil && !errors.Is(err, io.EOF) {
-			if n = n / blockBytes * blockBytes; n == 0 {
-				from = (from/blockBytes + 1) * blockBytes
-				continue
-			}
-		}
-		if n == 0 {
-			return io.ErrUnexpectedEOF
-		}
-		if _, err := file.WriteAt(p[:n], from); err != nil {
-			return err
-		}
-		from += int64(n)
-	}
 	return nil
 }
