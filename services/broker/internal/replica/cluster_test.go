@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -26,21 +26,17 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
 
-// cluster is some replicas of one partition, each with its own disk in memory, a register, and a network that is moved by the test's thread
-// of nobody: a message arrives when it is sent, unless its link is cut.
+// cluster is some replicas of one partition, each with its own disk in memory, a register, and a network. All of it is driven by hand, on the
+// test's thread: nothing happens but in settle and until, and the same always happens.
 type cluster struct {
 	t        testing.TB
 	clock    *clock.Manual
 	topic    topology.Topic
 	register register
 	nodes    []*clusterNode
-
-	mu struct {
-		sync.Mutex
-		cut map[[2]partition.NodeID]bool
-		// drop, if set, decides about each message.
-		drop func(m peer.Message) bool
-	}
+	net      []func() // messages under way
+	cut      map[[2]partition.NodeID]bool
+	drop     func(m peer.Message) bool // if set, decides about each message
 }
 
 type clusterNode struct {
@@ -52,12 +48,46 @@ type clusterNode struct {
 	journal     *journal.Journal
 	commit      *commit.Committer
 	workers     *workers.Pool
-	failed      chan error
+	errands     *agenda
+	r           *Replica // nil = down
+	failure     error
+}
 
-	mu struct {
-		sync.Mutex
-		r *Replica // nil = down
+// agenda is an errand.Runner of the cluster's time.
+type agenda struct {
+	c     *cluster
+	calls []func(context.Context)
+	due   []appointment
+}
+
+type appointment struct {
+	at time.Time
+	do func()
+}
+
+func (a *agenda) Go(call func(context.Context)) { a.calls = append(a.calls, call) }
+func (a *agenda) After(wait time.Duration, do func()) {
+	a.due = append(a.due, appointment{a.c.clock.Now().Add(wait), do})
+}
+func (a *agenda) Await(ready func() bool) { a.c.until("answer", ready) }
+func (a *agenda) Stop()                   { a.calls, a.due = nil, nil }
+func (a *agenda) Wait()                   {}
+
+func (a *agenda) run() (ran bool) {
+	calls, due := a.calls, a.due
+	a.calls, a.due = nil, nil
+	for _, call := range calls {
+		call(context.Background())
 	}
+	for _, d := range due {
+		if d.at.After(a.c.clock.Now()) {
+			a.due = append(a.due, d)
+			continue
+		}
+		d.do()
+		ran = true
+	}
+	return ran || len(calls) > 0
 }
 
 // newCluster makes a cluster of n, all of them running. Nobody leads.
@@ -66,18 +96,13 @@ func newCluster(t testing.TB, n int, adjust ...func(*cluster)) *cluster {
 		t: t, clock: clock.NewManual(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)),
 		topic: topology.Topic{ID: theTopic, Partitions: 1, MapVersion: 1, SegmentBytes: 1 << 20, Durability: topology.DurabilityQuorum},
 	}
-	c.mu.cut = map[[2]partition.NodeID]bool{}
+	c.cut = map[[2]partition.NodeID]bool{}
 	for _, f := range adjust {
 		f(c)
 	}
 	for i := range n {
 		c.add(i + 1)
 	}
-	t.Cleanup(func() {
-		for _, node := range c.nodes {
-			node.stop()
-		}
-	})
 	return c
 }
 
@@ -120,76 +145,72 @@ func (n *clusterNode) open() error {
 		}
 	}
 	kept, _ := j.Replica(n.self.Replica)
-	n.journal, n.workers, n.failed = j, workers.New(4), make(chan error, 1)
-	failed := n.failed
-	n.commit, err = commit.New(commit.Config{
+	n.journal, n.workers, n.errands, n.failure = j, workers.ByHand(), &agenda{c: n.c}, nil
+	n.commit, err = commit.ByHand(commit.Config{
 		Journal: j, Workers: n.workers, Limits: commit.Limits{RingBytes: 64 << 10}, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		return err
 	}
-	r, err := Open(context.Background(), Config{
+	n.r, err = Open(context.Background(), Config{
 		Partition: partition.ID{Topic: theTopic}, Self: n.self, Incarnation: n.incarnation, Dir: logDir, Topic: n.c.topic,
 	}, Deps{
-		FS: disk, Journal: j, Workers: n.workers, Commit: n.commit, Activator: &n.c.register, Peers: n, Clock: n.c.clock,
+		FS: disk, Journal: j, Workers: n.workers, Commit: n.commit, Activator: &n.c.register, Peers: n, Clock: n.c.clock, Errands: n.errands,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Refusal: func(bool) error { return nil },
-		NoRoom: func() {}, Failed: func(err error) { failed <- err },
+		NoRoom: func() {}, Failed: func(err error) { n.failure = err },
 	}, kept)
-	if err != nil {
-		_ = n.commit.Close() // nobody has joined
-		n.workers.Close()
-		j.Close()
-		return err
-	}
-	n.mu.Lock()
-	n.mu.r = r
-	n.mu.Unlock()
-	return nil
-}
-
-// r is the running replica, nil = down.
-func (n *clusterNode) r() *Replica {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.mu.r
-}
-
-// stop ends the process.
-func (n *clusterNode) stop() {
-	n.mu.Lock()
-	r := n.mu.r
-	n.mu.r = nil
-	n.mu.Unlock()
-	if r == nil {
-		return
-	}
-	r.Close()
-	_ = n.commit.Close() // a disk that failed is what the test is about
-	n.workers.Close()
-	n.journal.Close()
+	return err
 }
 
 // kill is kill -9: what was written is there, what was not told to the disk is not.
-func (n *clusterNode) kill() {
-	survivor := n.mem.CrashAll()
-	n.stop()
-	n.mem = survivor
+func (n *clusterNode) kill() { n.r, n.mem = nil, n.mem.CrashAll() }
+
+// power is a power cut: what was not synced may be gone.
+func (n *clusterNode) power(rng *rand.Rand) { n.r, n.mem = nil, n.mem.Crash(rng) }
+
+// step does one thing of everything that waits in a node.
+func (n *clusterNode) step() (did bool) {
+	if n.r == nil {
+		return false
+	}
+	did = n.r.Step()
+	did = n.errands.run() || did
+	for n.workers.Waiting() > 0 {
+		n.workers.Step(0)
+		did = true
+	}
+	return n.commit.Step() || did
+}
+
+// settle does everything that waits, messages included, until nothing does.
+func (c *cluster) settle() {
+	for did := true; did; {
+		did = false
+		for _, n := range c.nodes {
+			did = n.step() || did
+		}
+		net := c.net
+		c.net = nil
+		for _, arrive := range net {
+			arrive()
+			did = true
+		}
+	}
 }
 
 // Send implements outbox.Peers.
 func (n *clusterNode) Send(m peer.Message) {
 	body := bodyOf(m)
-	n.c.mu.Lock()
-	lost := n.c.mu.cut[[2]partition.NodeID{m.From.Broker, m.To.Broker}] || n.c.mu.drop != nil && n.c.mu.drop(m)
-	n.c.mu.Unlock()
-	if lost {
+	if n.c.cut[[2]partition.NodeID{m.From.Broker, m.To.Broker}] || n.c.drop != nil && n.c.drop(m) {
 		return
 	}
-	for _, to := range n.c.nodes {
-		if r := to.r(); to.self == m.To && r != nil {
-			r.Deliver(deliveryOf(n.c.t, m, body))
+	n.c.net = append(n.c.net, func() {
+		for _, to := range n.c.nodes {
+			if to.self == m.To && to.r != nil {
+				to.r.Deliver(deliveryOf(n.c.t, m, body))
+			}
 		}
-	}
+	})
 }
 
 // Room implements outbox.Peers.
@@ -232,13 +253,12 @@ func deliveryOf(t testing.TB, m peer.Message, body []byte) peer.Delivery {
 		m.Quorum = q
 	}
 	m.Body = nil
-	var once sync.Once
+	released := false
 	return peer.Delivery{Message: m, Release: func() {
-		released := false
-		once.Do(func() { released = true })
-		if !released {
+		if released {
 			t.Error("a delivery is released twice")
 		}
+		released = true
 		clear(body)
 	}}
 }
@@ -273,8 +293,8 @@ func (c *cluster) nominate(leader *clusterNode, members ...*clusterNode) {
 func (c *cluster) tell() {
 	a, revision, _ := c.register.Reread(context.Background(), partition.ID{})
 	for _, n := range c.nodes {
-		if r := n.r(); r != nil {
-			r.Assign(a, revision)
+		if n.r != nil {
+			n.r.Assign(a, revision)
 		}
 	}
 }
@@ -283,45 +303,48 @@ func (c *cluster) tell() {
 func (c *cluster) elect(leader *clusterNode, members ...*clusterNode) {
 	c.t.Helper()
 	c.nominate(leader, members...)
-	c.until(fmt.Sprintf("leadership of %d", leader.self.Broker), func() bool { return leader.r().Active() })
+	c.until(fmt.Sprintf("leadership of %d", leader.self.Broker), func() bool { return leader.r.Active() })
 }
 
 // until lets time pass, 20 ms at a step, until a condition holds.
 func (c *cluster) until(what string, holds func() bool) {
 	c.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
+	for range 20_000 {
+		c.settle()
 		if holds() {
 			return
 		}
-		c.clock.Advance(20 * time.Millisecond)
-		for _, n := range c.nodes {
-			if r := n.r(); r != nil {
-				r.Tick()
-				_, _ = ask(context.Background(), r, false, func(answer func(struct{}, error)) { answer(struct{}{}, nil) })
-			}
-		}
+		c.pass(20 * time.Millisecond)
 	}
 	for _, n := range c.nodes {
-		if r := n.r(); r != nil {
-			c.t.Logf("%d: %+v", n.self.Broker, r.State())
+		if n.r != nil {
+			c.t.Logf("%d: %+v %+v", n.self.Broker, n.r.State(), n.r.core.Report())
 		}
 	}
-	c.t.Fatalf("in 20 s: no %s", what)
+	c.t.Fatalf("in 400 s: no %s", what)
+}
+
+// pass moves the clock and lets everybody look.
+func (c *cluster) pass(d time.Duration) {
+	c.clock.Advance(d)
+	for _, n := range c.nodes {
+		if n.r != nil {
+			n.r.Tick()
+		}
+	}
+	c.settle()
 }
 
 // link cuts or mends the way between two nodes, both directions.
 func (c *cluster) link(a, b *clusterNode, up bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.cut[[2]partition.NodeID{a.self.Broker, b.self.Broker}] = !up
-	c.mu.cut[[2]partition.NodeID{b.self.Broker, a.self.Broker}] = !up
+	c.cut[[2]partition.NodeID{a.self.Broker, b.self.Broker}] = !up
+	c.cut[[2]partition.NodeID{b.self.Broker, a.self.Broker}] = !up
 }
 
 // publish sends one batch and gives where the answer will be.
 func (n *clusterNode) publish(o batch.BuildOptions, values ...string) <-chan result {
 	answer := make(chan result, 1)
-	n.r().Publish(Publish{Msg: message(o, values...), Done: func(p Published, err error) { answer <- result{p, err} }})
+	n.r.Publish(Publish{Msg: message(o, values...), Done: func(p Published, err error) { answer <- result{p, err} }})
 	return answer
 }
 
@@ -343,7 +366,7 @@ func (n *clusterNode) mustPublish(values ...string) {
 // read gives the values of all records from an offset to the replica's high watermark.
 func (n *clusterNode) read(from partition.Offset) []string {
 	n.c.t.Helper()
-	g := &rig{t: n.c.t, r: n.r()}
+	g := &rig{t: n.c.t, r: n.r}
 	var out []string
 	for _, r := range g.read(from) {
 		out = append(out, r.Value)
@@ -358,9 +381,9 @@ func (c *cluster) converged(nodes ...*clusterNode) {
 		nodes = c.nodes
 	}
 	c.until("convergence", func() bool {
-		first := nodes[0].r().State()
+		first := nodes[0].r.State()
 		for _, n := range nodes {
-			if s := n.r().State(); s.End != first.End || s.HighWatermark != first.End || s.SealedEnd != first.SealedEnd {
+			if s := n.r.State(); s.End != first.End || s.HighWatermark != first.End || s.SealedEnd != first.SealedEnd {
 				return false
 			}
 		}
@@ -372,7 +395,7 @@ func (c *cluster) converged(nodes ...*clusterNode) {
 func (n *clusterNode) sealedFiles() map[partition.Offset][32]byte {
 	n.c.t.Helper()
 	out := map[partition.Offset][32]byte{}
-	for _, s := range n.r().wal.Segments() {
+	for _, s := range n.r.wal.Segments() {
 		if s.State != wal.StateSealed {
 			continue
 		}

@@ -120,7 +120,7 @@ func (r *Replica) ListOffset(ctx context.Context, l ListOffset) (ListedOffset, e
 	switch l.Where {
 	case Earliest:
 	case Latest:
-		if out.Offset, err = r.readIndex(ctx); err != nil {
+		if out.Offset, err = ask(ctx, r, false, r.index); err != nil {
 			return ListedOffset{}, fault.Wrap("list offsets", err)
 		}
 		out.HighWatermark = out.Offset

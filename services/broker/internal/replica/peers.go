@@ -1,8 +1,6 @@
 package replica
 
 import (
-	"context"
-
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
@@ -47,16 +45,14 @@ func (r *Replica) receive(d peer.Delivery) {
 	}
 }
 
-// readIndex gives the high watermark when it is certain that this replica leads, so that it covers everything acknowledged before the call.
-func (r *Replica) readIndex(ctx context.Context) (partition.Offset, error) {
-	return ask(ctx, r, false, func(answer func(partition.Offset, error)) {
-		if !r.core.Leads() {
-			answer(0, r.notLeader())
-			return
-		}
-		r.nextReads = append(r.nextReads, answer)
-		r.confirm()
-	})
+// index answers with the high watermark when it is certain that this replica leads, so that it covers everything acknowledged before the call.
+func (r *Replica) index(answer func(partition.Offset, error)) {
+	if !r.core.Leads() {
+		answer(0, r.notLeader())
+		return
+	}
+	r.nextReads = append(r.nextReads, answer)
+	r.confirm()
 }
 
 // confirm begins a round for those who wait, if none is under way: one that was sent before they came says nothing to them.

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -55,7 +54,7 @@ func TestNoAckWithoutMajority(t *testing.T) {
 	c.link(one, two, false)
 	c.link(one, three, false)
 	answer := one.publish(batch.BuildOptions{}, "a")
-	c.until("own persistence", func() bool { return one.r().wal.Persisted() == one.r().State().End })
+	c.until("own persistence", func() bool { return one.r.wal.Persisted() == one.r.State().End })
 	if len(answer) > 0 {
 		t.Fatalf("acknowledged by one of three: %+v", <-answer)
 	}
@@ -78,7 +77,7 @@ func TestDeposedLeaderIsCut(t *testing.T) {
 	c.link(one, two, false)
 	c.link(one, three, false)
 	lost := one.publish(batch.BuildOptions{}, "lost")
-	c.until("append", func() bool { return one.r().wal.End() > two.r().wal.End() })
+	c.until("append", func() bool { return one.r.wal.End() > two.r.wal.End() })
 	c.elect(two)
 	two.mustPublish("b", "c", "d")
 	c.link(one, two, true)
@@ -135,7 +134,7 @@ func TestCatchUpAndSealedFiles(t *testing.T) {
 func TestLossyLinks(t *testing.T) {
 	c := newCluster(t, 3)
 	rng := rand.New(rand.NewPCG(1, 2))
-	c.mu.drop = func(peer.Message) bool { return rng.IntN(3) == 0 }
+	c.drop = func(peer.Message) bool { return rng.IntN(3) == 0 }
 	c.elect(c.nodes[0])
 	for i := range 30 {
 		c.nodes[0].mustPublish(fmt.Sprint(i))
@@ -149,7 +148,7 @@ func TestLossyLinks(t *testing.T) {
 func TestNothingIsSentTwice(t *testing.T) {
 	c := newCluster(t, 3)
 	sent, other := map[partition.NodeID]int{}, 0
-	c.mu.drop = func(m peer.Message) bool {
+	c.drop = func(m peer.Message) bool {
 		switch q := m.Quorum.(type) {
 		case quorum.Append:
 			if q.Until > q.Prev {
@@ -166,40 +165,17 @@ func TestNothingIsSentTwice(t *testing.T) {
 		c.nodes[0].mustPublish(fmt.Sprint(i))
 	}
 	c.converged()
-	c.mu.Lock()
 	if sent[2] != 21 || sent[3] != 21 {
 		t.Errorf("sent %v batches, 21 were appended", sent)
 	}
-	c.mu.Unlock()
-	c.until("rest", func() bool { _, owed := owes(c.nodes[0].r()); return !owed })
-	c.mu.Lock()
+	c.until("rest", func() bool { _, owed := c.nodes[0].r.core.Overdue(); return !owed })
 	before := other
-	c.mu.Unlock()
 	for range 100 {
-		c.clock.Advance(100 * time.Millisecond)
-		for _, n := range c.nodes {
-			n.r().Tick()
-			owes(n.r())
-		}
+		c.pass(100 * time.Millisecond)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if other != before {
 		t.Errorf("%d messages in 10 s of nothing", other-before)
 	}
-}
-
-// owes tells whether a leader waits for an answer.
-func owes(r *Replica) (time.Duration, bool) {
-	type due struct {
-		wait time.Duration
-		ok   bool
-	}
-	d, _ := ask(context.Background(), r, false, func(answer func(due, error)) {
-		wait, ok := r.core.Overdue()
-		answer(due{wait, ok}, nil)
-	})
-	return d.wait, d.ok
 }
 
 // `latest` waits for a majority: a leader that was deposed without knowing gives no answer.
@@ -215,26 +191,12 @@ func TestLatestAsksAMajority(t *testing.T) {
 	c.register.mu.revision++
 	a, revision := c.register.mu.value, c.register.mu.revision
 	c.register.mu.Unlock()
-	two.r().Assign(a, revision) // 1 hears nothing of it
-	c.until("leadership of 2", func() bool { return two.r().Active() })
+	two.r.Assign(a, revision) // 1 hears nothing of it
+	c.until("leadership of 2", func() bool { return two.r.Active() })
 	two.mustPublish("b")
-	ctx, cancel := context.WithCancel(context.Background())
-	type listed struct {
-		ListedOffset
-		err error
-	}
-	stale := make(chan listed, 1)
-	go func() {
-		got, err := one.r().ListOffset(ctx, ListOffset{Where: Latest})
-		stale <- listed{got, err}
-	}()
-	fresh := make(chan listed, 1)
-	go func() {
-		got, err := two.r().ListOffset(context.Background(), ListOffset{Where: Latest})
-		fresh <- listed{got, err}
-	}()
+	stale, fresh := latest(one), latest(two)
 	c.until("an answer of the leader", func() bool { return len(fresh) > 0 })
-	if got := <-fresh; got.err != nil || got.Offset != two.r().State().End {
+	if got := <-fresh; got.err != nil || got.offset != two.r.State().End {
 		t.Errorf("the leader says %+v", got)
 	}
 	if len(stale) > 0 {
@@ -245,5 +207,16 @@ func TestLatestAsksAMajority(t *testing.T) {
 	if got := <-stale; !fault.Is(got.err, fault.NotLeader) {
 		t.Errorf("the deposed leader says %+v", got)
 	}
-	cancel()
+}
+
+type indexed struct {
+	offset partition.Offset
+	err    error
+}
+
+// latest asks a replica for the end of the log.
+func latest(n *clusterNode) <-chan indexed {
+	answer := make(chan indexed, 1)
+	n.r.mail.post(func() { n.r.index(func(o partition.Offset, err error) { answer <- indexed{o, err} }) })
+	return answer
 }
