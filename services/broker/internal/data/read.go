@@ -114,6 +114,7 @@ func (s *Server) partitionState(_ context.Context, c *call) error {
 		out.SetSizeBytes(state.SizeBytes)
 		out.SetDurability(state.Durability)
 		out.SetActive(state.Active)
+		out.SetDamaged(uint32(state.Damaged)) //nolint:gosec // a length.
 	})
 }
 
