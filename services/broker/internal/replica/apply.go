@@ -22,7 +22,7 @@ func (r *Replica) apply(effect quorum.Effect) {
 	case quorum.TruncateLog:
 		r.fold.Cut(e.To)
 		r.closing.Cut(e.To)
-		r.waiting.cut(r, e.To, fault.Errorf(fault.OutcomeUnknown, "append: a later leader has cut the log at %d", e.To))
+		r.waiting.Cut(e.To, fault.Errorf(fault.OutcomeUnknown, "append: a later leader has cut the log at %d", e.To))
 		r.io.Truncate(e.To)
 	case quorum.Activate:
 		r.activate(e)
@@ -58,7 +58,7 @@ func (r *Replica) persistPromise(e quorum.PersistPromise) {
 		if err == nil {
 			err = r.deps.Journal.Sync()
 		}
-		r.mail.post(func() {
+		r.mail.Post(func() {
 			switch {
 			case err == nil:
 				r.step(quorum.Promised(e))
@@ -89,8 +89,8 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 			r.deps.Metrics.records.Add(float64(entry.RecordCount))
 		}
 	}
-	release := r.waiting.release
-	r.waiting.release = nil
+	release := r.release
+	r.release = nil
 	if r.arrived != nil {
 		release, r.arrived = append(release, r.arrived), nil
 	}
@@ -106,7 +106,7 @@ func (r *Replica) activate(e quorum.Activate) {
 	read := r.core.Assigned()
 	r.errands.Go(func(ctx context.Context) {
 		won := r.deps.Activator.Activate(ctx, r.cfg.Partition, read, e.Revision, e.Start)
-		r.mail.post(func() { r.step(quorum.Activation{Epoch: e.Epoch, Won: won}) })
+		r.mail.Post(func() { r.step(quorum.Activation{Epoch: e.Epoch, Won: won}) })
 	})
 }
 
@@ -114,7 +114,7 @@ func (r *Replica) activate(e quorum.Activate) {
 func (r *Replica) reread() {
 	r.errands.Go(func(ctx context.Context) {
 		a, revision, err := r.deps.Activator.Reread(ctx, r.cfg.Partition)
-		r.mail.post(func() {
+		r.mail.Post(func() {
 			if err != nil {
 				r.later(r.reread)
 				return
@@ -128,7 +128,7 @@ func (r *Replica) reread() {
 func (r *Replica) later(do func()) { r.after(retryWait, do) }
 
 func (r *Replica) after(wait time.Duration, do func()) {
-	r.errands.After(wait, func() { r.mail.post(do) })
+	r.errands.After(wait, func() { r.mail.Post(do) })
 }
 
 // commit folds what is committed now and answers those who waited for it.
@@ -142,7 +142,7 @@ func (r *Replica) commit(e quorum.Commit) {
 		r.compaction.Settle()
 	}
 	r.show() // whoever is answered finds what he was answered
-	r.waiting.commit(r, e.HighWatermark)
+	r.waiting.Commit(e.HighWatermark)
 	r.admin.committed(e.HighWatermark)
 }
 
@@ -151,7 +151,7 @@ func (r *Replica) stepDown(e quorum.StepDown) {
 	r.out.Reset()
 	r.deps.Metrics.stepDowns.Inc()
 	r.log.Info("steps down", "epoch", e.Epoch, "reason", e.Reason)
-	r.waiting.all(r, &fault.Error{
+	r.waiting.All(&fault.Error{
 		Kind: fault.OutcomeUnknown, Op: "publish", Epoch: uint64(e.Epoch), Err: fault.Errorf(fault.NotLeader, "epoch %d ended: %s", e.Epoch, e.Reason),
 	})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})

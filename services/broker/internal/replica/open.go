@@ -11,7 +11,9 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/mailbox"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
+	"github.com/seedqueue/sq/services/broker/internal/waitlist"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 	"github.com/seedqueue/sq/services/broker/internal/wallclock"
 )
@@ -26,10 +28,11 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 	hi, lo := cfg.Partition.Topic.Halves()
 	tag := batch.PartitionTag(hi, lo, uint32(cfg.Partition.Index))
 	r := &Replica{
-		cfg: cfg, deps: deps, log: deps.Log.With("partition", cfg.Partition.String()), mail: newMailbox(),
+		cfg: cfg, deps: deps, log: deps.Log.With("partition", cfg.Partition.String()), mail: mailbox.New[queued](cfg.Limits.QueueBatches, cfg.Limits.QueueBytes),
 		stopping: make(chan struct{}), done: make(chan struct{}), now: wallclock.New(deps.Clock), opened: deps.Clock.Now(),
 	}
 	r.topic.Store(&cfg.Topic)
+	r.waiting = waitlist.New(waiters{r})
 	r.counting, r.ackAs = cfg.Sync.counting(cfg.Topic.Durability)
 	log, recovery, err := wal.Open(ctx, wal.Config{
 		FS: deps.FS, Dir: cfg.Dir, Tag: tag, Log: r.log, Files: deps.Files,
@@ -57,7 +60,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 
 // start begins the replica's life, which outlives the call that opened it.
 func (r *Replica) start(ctx context.Context) {
-	r.mail.signal() // there may be something to mark
+	r.mail.Signal() // there may be something to mark
 	if r.errands = r.deps.Errands; r.errands == nil {
 		r.errands = errand.New(ctx, r.deps.Clock)
 		go r.run()

@@ -15,10 +15,12 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/mailbox"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
+	"github.com/seedqueue/sq/services/broker/internal/waitlist"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 	"github.com/seedqueue/sq/services/broker/internal/wallclock"
 	"github.com/seedqueue/sq/services/broker/internal/writer"
@@ -32,7 +34,7 @@ type Replica struct {
 	wal  *wal.Log
 	seat *commit.Seat
 
-	mail   *mailbox
+	mail   *mailbox.Mailbox[queued]
 	view   atomic.Pointer[view]
 	topic  atomic.Pointer[topology.Topic]
 	pace   pace.Pacer // of ticks
@@ -50,8 +52,9 @@ type Replica struct {
 	closing    sealed.Closing
 	now        *wallclock.Clock
 	time       wallclock.Reading
-	queue      []queued // published, not yet appended
-	waiting    waitlist // appended, not yet committed
+	queue      []queued                               // published, not yet appended
+	waiting    *waitlist.List[func(Published, error)] // appended, not yet committed
+	release    []func()                               // of the group being appended
 	io         *writer.Writer
 	out        *outbox.Outbox
 	arrived    func()                          // gives back what was delivered, unless the log takes it
@@ -96,7 +99,7 @@ func (r *Replica) ID() partition.UUID { return r.cfg.Self.Replica }
 
 // Assign tells the replica what the topology says about its partition, as of the revision of its key.
 func (r *Replica) Assign(a topology.Assignment, revision int64) {
-	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros}) })
+	r.mail.Post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros}) })
 }
 
 // Configure tells the replica its topic's settings.
@@ -105,7 +108,7 @@ func (r *Replica) Configure(t topology.Topic) {
 		return
 	}
 	r.topic.Store(&t)
-	r.mail.post(func() {
+	r.mail.Post(func() {
 		ev := quorum.Configured{Cut: cutPolicy(t), SyncEveryGroup: r.cfg.Sync.EveryBatch()}
 		r.counting, r.ackAs = r.cfg.Sync.counting(t.Durability)
 		ev.Counting = r.counting
@@ -127,7 +130,7 @@ func cutPolicy(t topology.Topic) quorum.CutPolicy {
 // Tick lets time pass. It is cheap to call where nothing is due.
 func (r *Replica) Tick() {
 	if r.pace.Due(r.deps.Clock.Now().Sub(r.opened)) {
-		r.mail.signal()
+		r.mail.Signal()
 	}
 }
 
@@ -142,7 +145,7 @@ func (r *Replica) Close() {
 
 // Fail stops the replica because its disk has failed elsewhere: nothing is written or synced any more, and whoever waits gets OutcomeUnknown.
 func (r *Replica) Fail(cause error) {
-	r.mail.post(func() {
+	r.mail.Post(func() {
 		if r.failure == nil {
 			r.failure = cause
 			r.io.Stop()
@@ -156,7 +159,7 @@ func (r *Replica) run() {
 	defer close(r.done)
 	for r.failure == nil {
 		select {
-		case <-r.mail.wake:
+		case <-r.mail.Wake():
 			r.round()
 		case <-r.stopping:
 			r.shutdown()
@@ -168,9 +171,9 @@ func (r *Replica) run() {
 
 // Step runs one round by hand if something has come, and tells whether it did. Only with Deps.Errands.
 func (r *Replica) Step() bool {
-	due := r.failure == nil && len(r.mail.wake) > 0
+	due := r.failure == nil && len(r.mail.Wake()) > 0
 	if due {
-		<-r.mail.wake
+		<-r.mail.Wake()
 		if r.round(); r.failure != nil {
 			r.end()
 		}
@@ -196,7 +199,7 @@ func (r *Replica) round() {
 // takeIn does what has come.
 func (r *Replica) takeIn() {
 	r.time = r.now.Read()
-	r.calls, r.queue = r.mail.take(r.calls, r.queue)
+	r.calls, r.queue = r.mail.Take(r.calls, r.queue)
 	for i, call := range r.calls {
 		call()
 		r.calls[i] = nil
@@ -210,7 +213,7 @@ func (r *Replica) tick() {
 	}
 	r.step(quorum.Tick{Elapsed: r.time.Elapsed, Time: r.time.Micros})
 	r.syncByInterval()
-	r.waiting.expire(r)
+	r.waiting.Expire(fault.Errorf(fault.OutcomeUnknown, "publish: no majority answered in time"))
 	r.keepHouse()
 	t := r.topic.Load()
 	r.pace.Looked(r.time.Elapsed, uint64(r.core.End()), durationOf(t.SegmentAge), durationOf(t.RetentionTime), durationOf(t.LocalTime), durationOf(t.TierMaxLag))
@@ -222,7 +225,7 @@ func (r *Replica) plan() {
 	if r.kept.due {
 		r.pace.Need(r.time.Elapsed, pace.First)
 	}
-	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
+	if r.waiting.Len() > 0 || r.core.Report().Role == "candidate" {
 		r.pace.Need(r.time.Elapsed, tickActive)
 	}
 	if wait, ok := r.core.Overdue(); ok {
@@ -290,7 +293,7 @@ func (r *Replica) shutdown() {
 		r.io.Dispatch()
 	}
 	for r.io.Busy() && r.failure == nil {
-		<-r.mail.wake
+		<-r.mail.Wake()
 		r.takeIn()
 		r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
 		r.io.Dispatch()
@@ -315,13 +318,13 @@ func (r *Replica) stop() {
 func (r *Replica) end() {
 	r.errands.Stop()
 	cause := cmp.Or(r.failure, error(errStopped))
-	calls, publishes := r.mail.close()
+	calls, publishes := r.mail.Close()
 	r.queue = append(r.queue, publishes...)
 	for _, call := range calls {
 		call()
 	}
 	r.refuseQueue(r.refusal(cause))
-	r.waiting.all(r, &fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
+	r.waiting.All(&fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
 	r.failSeals(cause)
 	r.readFailed(cause)

@@ -11,7 +11,7 @@ import (
 func (r *Replica) newWriter() *writer.Writer {
 	return writer.New(writer.Config{
 		Log: r.wal, Seat: r.seat, Workers: r.deps.Workers, Clock: r.deps.Clock, SyncSeconds: r.deps.Metrics.syncSeconds,
-		Post: r.mail.post, Host: host{r},
+		Post: r.mail.Post, Host: host{r},
 	})
 }
 
@@ -35,7 +35,7 @@ func (r host) Unwritten(from partition.Offset, why error) {
 	r.retryAt = r.time.Elapsed + retryWait
 	r.later(func() {}) // a round to try again in
 	r.log.Warn("cannot append, the batches are refused", "offset", from, "err", why)
-	r.waiting.cut(r.Replica, from, fault.Wrap("publish", why))
+	r.waiting.Cut(from, fault.Wrap("publish", why))
 	r.admin.cut(from, fault.Wrap("append control batch", why))
 	r.step(quorum.Unwritten{Generation: r.core.Report().Generation, From: from})
 }
