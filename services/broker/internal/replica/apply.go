@@ -40,6 +40,15 @@ func (r *Replica) apply(effect quorum.Effect) {
 		r.stepDown(e)
 	case quorum.Quarantine:
 		r.fail(fault.Errorf(fault.Corrupt, "quarantine replica %s of %s: %s", r.cfg.Self.Replica, r.cfg.Partition, e.Reason))
+	case quorum.CaughtUp:
+		r.bulk(func() {
+			if err := r.damage.CaughtUp(); err != nil {
+				r.log.Warn("cannot note that the end of the log is caught up", "err", err)
+			}
+		})
+	case quorum.Unfit:
+		r.unfit = e.Reason
+		r.log.Error("replica does not stand for election", "epoch", e.Epoch, "reason", e.Reason)
 	case quorum.Send:
 		r.out.Send(e)
 	case quorum.ServeFetch:
@@ -78,9 +87,11 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 	var bytes int64
 	for i := range e.Entries {
 		entry := &e.Entries[i]
-		if err := r.fold.Add(&entry.Header, entry.Msg); err != nil {
-			r.fail(err)
-			return
+		if !r.blind {
+			if err := r.fold.Add(&entry.Header, entry.Msg); err != nil {
+				r.fail(err)
+				return
+			}
 		}
 		batches[i] = entry.Msg
 		bytes += int64(entry.Size)
@@ -133,6 +144,10 @@ func (r *Replica) after(wait time.Duration, do func()) {
 
 // commit folds what is committed now and answers those who waited for it.
 func (r *Replica) commit(e quorum.Commit) {
+	if r.blind {
+		r.show()
+		return
+	}
 	if err := r.fold.Commit(e.HighWatermark); err != nil {
 		r.fail(err)
 		return

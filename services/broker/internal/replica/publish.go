@@ -5,7 +5,7 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
-	"github.com/seedqueue/sq/services/broker/internal/mailbox"
+	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/producer"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/waitlist"
@@ -17,11 +17,11 @@ func (r *Replica) Publish(p Publish) {
 	err := r.check(&q)
 	if err == nil {
 		switch r.mail.Admit(q, q.header.Size) {
-		case mailbox.Admitted:
+		case inbox.Admitted:
 			return
-		case mailbox.Overfull:
+		case inbox.Overfull:
 			err = &fault.Error{Kind: fault.Overloaded, Op: "publish: too many batches wait for the disk", RetryAfter: overloadWait}
-		case mailbox.Closed:
+		case inbox.Stopped:
 			err = r.refusal(errStopped)
 		}
 	}
@@ -56,7 +56,7 @@ func (r *Replica) check(q *queued) error {
 	v := r.view.Load()
 	switch {
 	case !v.active:
-		return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
+		return r.inactive("publish to ", v)
 	case q.Epoch > v.epoch:
 		return staleEpoch("publish", q.Epoch, v.epoch)
 	}

@@ -13,9 +13,10 @@ import (
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
+	"github.com/seedqueue/sq/services/broker/internal/damage"
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
-	"github.com/seedqueue/sq/services/broker/internal/mailbox"
+	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
@@ -33,8 +34,10 @@ type Replica struct {
 	log  *slog.Logger
 	wal  *wal.Log
 	seat *commit.Seat
+	// damage is what is known to be bad in wal.
+	damage *damage.Keeper
 
-	mail   *mailbox.Mailbox[queued]
+	mail   *inbox.Box[queued]
 	view   atomic.Pointer[view]
 	topic  atomic.Pointer[topology.Topic]
 	pace   pace.Pacer // of ticks
@@ -48,6 +51,8 @@ type Replica struct {
 
 	// What follows belongs to the replica's goroutine.
 	core       *quorum.State
+	blind      bool   // the fold has stopped at damage, and so knows less than the core
+	unfit      string // why this replica does not lead although it should; empty = it may
 	fold       *fold.State
 	closing    sealed.Closing
 	now        *wallclock.Clock
@@ -88,6 +93,8 @@ type view struct {
 	exportedEnd partition.Offset
 	durability  wirecapnp.Durability
 	harvest     bool // there is work for a tierer
+	unfit       string
+	damaged     int // ranges
 	changed     chan struct{}
 }
 
@@ -99,7 +106,10 @@ func (r *Replica) ID() partition.UUID { return r.cfg.Self.Replica }
 
 // Assign tells the replica what the topology says about its partition, as of the revision of its key.
 func (r *Replica) Assign(a topology.Assignment, revision int64) {
-	r.mail.Post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros}) })
+	r.mail.Post(func() {
+		r.unfit = ""
+		r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros})
+	})
 }
 
 // Configure tells the replica its topic's settings.
@@ -110,7 +120,7 @@ func (r *Replica) Configure(t topology.Topic) {
 	r.topic.Store(&t)
 	r.mail.Post(func() {
 		ev := quorum.Configured{Cut: cutPolicy(t), SyncEveryGroup: r.cfg.Sync.EveryBatch()}
-		r.counting, r.ackAs = r.cfg.Sync.counting(t.Durability)
+		r.counting, r.ackAs = r.cfg.Sync.Counting(t.Durability)
 		ev.Counting = r.counting
 		r.step(ev)
 	})
@@ -251,7 +261,8 @@ func (r *Replica) show() {
 		epoch: report.LastEpoch, active: r.core.Leads() && r.failure == nil,
 		hw: report.HighWatermark, readable: min(report.HighWatermark, report.Written), end: report.End,
 		logStart: r.fold.Tier.LogStart(), localStart: r.wal.Start(), sealedEnd: r.tier.marked, tierEnd: r.fold.Tier.TierEnd(),
-		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(),
+		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(), unfit: r.unfit,
+		damaged: len(r.wal.Faults()),
 	}
 	if old != nil {
 		next.changed = old.changed

@@ -57,6 +57,9 @@ func (r *Replica) digest() {
 		}
 		r.bulk(func() {
 			size, sum, err := r.wal.Digest(base)
+			if fault.Is(err, fault.Corrupt) {
+				r.examine(base)
+			}
 			r.mail.Post(func() {
 				switch {
 				case fault.Is(err, fault.Corrupt):

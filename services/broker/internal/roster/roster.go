@@ -19,6 +19,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
@@ -31,7 +32,7 @@ type Config struct {
 	Incarnation partition.Incarnation
 	Cluster     partition.UUID
 	// Sync is when appends are synced. A policy below every batch makes quorum topics weaker, which every ack then says.
-	Sync   replica.SyncPolicy
+	Sync   durability.Policy
 	Limits replica.Limits
 	// CompactRate is how fast the disk's topics are compacted, in bytes a second, 0 = not at all,
 	// and CompactMemory what the keys of a pass may take.
@@ -281,6 +282,9 @@ func notReady(id partition.ID, h *held) error {
 	}
 	if h == nil || h.r == nil {
 		return fmt.Errorf("%s is being opened", id)
+	}
+	if reason := h.r.Unfit(); reason != "" {
+		return fault.Errorf(fault.Corrupt, "%s has no leader: %s", id, reason)
 	}
 	return fmt.Errorf("%s waits for its epoch", id)
 }
