@@ -66,7 +66,9 @@ func BrokerIdentKey(id partition.NodeID) string { return fmt.Sprintf("%s%d/ident
 func BrokerLiveKey(id partition.NodeID) string { return fmt.Sprintf("%s%d/live", BrokersPrefix, id) }
 
 // BrokerOrdersKey of a broker.
-func BrokerOrdersKey(id partition.NodeID) string { return fmt.Sprintf("%s%d/orders", BrokersPrefix, id) }
+func BrokerOrdersKey(id partition.NodeID) string {
+	return fmt.Sprintf("%s%d/orders", BrokersPrefix, id)
+}
 
 // RecoveryKey of a forced recovery, by the epoch that began with it.
 func RecoveryKey(id partition.ID, epoch partition.Epoch) string {
