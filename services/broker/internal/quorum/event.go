@@ -68,6 +68,12 @@ type Tick struct {
 // SealRequested says: somebody wants the open segment cut. Nothing happens unless it holds records and this replica leads.
 type SealRequested struct{ Time int64 }
 
+// Damaged says: these ranges of the log, in order, are all that cannot be read. None: all of it can.
+type Damaged struct{ Ranges []Range }
+
+// ReadIndex asks for ReadIndexed. One at a time; only while Leads.
+type ReadIndex struct{}
+
 // Configured says: the topic's settings changed.
 type Configured struct {
 	Cut            CutPolicy
@@ -85,7 +91,9 @@ func (Unwritten) event()     {}
 func (Activation) event()    {}
 func (Tick) event()          {}
 func (SealRequested) event() {}
+func (Damaged) event()       {}
 func (Configured) event()    {}
+func (ReadIndex) event()     {}
 
 // Effect is something the replica has to do, in the order given.
 type Effect interface{ effect() }
@@ -122,10 +130,11 @@ type Activate struct {
 // Reread asks: read the assignment linearizably, then answer Assigned with Reread set.
 type Reread struct{ Epoch partition.Epoch }
 
-// Send asks: give a member a message. An Append names the range [Prev, Until) to be read from the log.
+// Send asks: give a member a message. An Append names the range [Prev, Until) to be read from the log, as far as it is written.
 type Send struct {
 	To      partition.Member
 	Message Message
+	Lazy    bool // an Append that tells the high watermark only: it may wait for others
 }
 
 // ServeFetch asks: read [From, Until) from the log and send it to To as Fetched.
@@ -156,6 +165,18 @@ type StepDown struct {
 	Reason string
 }
 
+// CaughtUp says: a suspect end (PrepareOK.Suspect) is evidence again, since a leader's EpochStart is durable behind what it may have lost.
+type CaughtUp struct{}
+
+// Unfit says: this replica was nominated and does not stand for election, because it cannot lead.
+type Unfit struct {
+	Epoch  partition.Epoch
+	Reason string
+}
+
+// ReadIndexed says: this process led when the ReadIndex came, and everything acknowledged by then is below HighWatermark.
+type ReadIndexed struct{ HighWatermark partition.Offset }
+
 // Quarantine says: the replica must not take part any more; a person has to look.
 type Quarantine struct{ Reason string }
 
@@ -171,4 +192,7 @@ func (Commit) effect()         {}
 func (Cut) effect()            {}
 func (Lead) effect()           {}
 func (StepDown) effect()       {}
+func (CaughtUp) effect()       {}
+func (Unfit) effect()          {}
 func (Quarantine) effect()     {}
+func (ReadIndexed) effect()    {}

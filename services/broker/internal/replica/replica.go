@@ -1,7 +1,7 @@
 package replica
 
 import (
-	"context"
+	"cmp"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -13,12 +13,17 @@ import (
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
+	"github.com/seedqueue/sq/services/broker/internal/damage"
+	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/inbox"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 	"github.com/seedqueue/sq/services/broker/internal/wallclock"
+	"github.com/seedqueue/sq/services/broker/internal/writer"
 )
 
 // Replica is one replica of one partition. Open makes one, Close ends it.
@@ -28,8 +33,10 @@ type Replica struct {
 	log  *slog.Logger
 	wal  *wal.Log
 	seat *commit.Seat
+	// damage is what is known to be bad in wal.
+	damage *damage.Keeper
 
-	mail   *mailbox
+	mail   *inbox.Box[queued]
 	view   atomic.Pointer[view]
 	topic  atomic.Pointer[topology.Topic]
 	pace   pace.Pacer // of ticks
@@ -37,21 +44,26 @@ type Replica struct {
 
 	stopping chan struct{} // closed by Close
 	stopOnce sync.Once
-	done     chan struct{} // closed when the goroutine has ended
-	running  sync.WaitGroup
-	// background runs a call that may wait beside the replica's goroutine; cancel ends its context.
-	background func(call func(ctx context.Context))
-	cancel     context.CancelFunc
+	done     chan struct{}  // closed when the goroutine has ended
+	inFlight sync.WaitGroup // jobs with the workers, but for the writer's
+	errands  errand.Runner
 
 	// What follows belongs to the replica's goroutine.
 	core       *quorum.State
+	blind      bool   // the fold has stopped at damage, and so knows less than the core
+	unfit      string // why this replica does not lead although it should; empty = it may
 	fold       *fold.State
 	closing    sealed.Closing
 	now        *wallclock.Clock
 	time       wallclock.Reading
 	queue      []queued // published, not yet appended
 	waiting    waitlist // appended, not yet committed
-	io         pipeline
+	io         *writer.Writer
+	out        *outbox.Outbox
+	arrived    func()                          // gives back what was delivered, unless the log takes it
+	reads      []func(partition.Offset, error) // wait for the ReadIndex under way
+	nextReads  []func(partition.Offset, error) // wait for the next
+	retryAt    time.Duration                   // elapsed: when Seals are tried again that found no room
 	admin      adminQueue
 	tier       tierState
 	seals      []sealWaiter
@@ -79,6 +91,8 @@ type view struct {
 	exportedEnd partition.Offset
 	durability  wirecapnp.Durability
 	harvest     bool // there is work for a tierer
+	unfit       string
+	damaged     int // ranges
 	changed     chan struct{}
 }
 
@@ -90,7 +104,10 @@ func (r *Replica) ID() partition.UUID { return r.cfg.Self.Replica }
 
 // Assign tells the replica what the topology says about its partition, as of the revision of its key.
 func (r *Replica) Assign(a topology.Assignment, revision int64) {
-	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros}) })
+	r.mail.Post(func() {
+		r.unfit = ""
+		r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros})
+	})
 }
 
 // Configure tells the replica its topic's settings.
@@ -99,9 +116,9 @@ func (r *Replica) Configure(t topology.Topic) {
 		return
 	}
 	r.topic.Store(&t)
-	r.mail.post(func() {
+	r.mail.Post(func() {
 		ev := quorum.Configured{Cut: cutPolicy(t), SyncEveryGroup: r.cfg.Sync.EveryBatch()}
-		r.counting, r.ackAs = r.cfg.Sync.counting(t.Durability)
+		r.counting, r.ackAs = r.cfg.Sync.Counting(t.Durability)
 		ev.Counting = r.counting
 		r.step(ev)
 	})
@@ -121,7 +138,7 @@ func cutPolicy(t topology.Topic) quorum.CutPolicy {
 // Tick lets time pass. It is cheap to call where nothing is due.
 func (r *Replica) Tick() {
 	if r.pace.Due(r.deps.Clock.Now().Sub(r.opened)) {
-		r.mail.signal()
+		r.mail.Signal()
 	}
 }
 
@@ -136,9 +153,10 @@ func (r *Replica) Close() {
 
 // Fail stops the replica because its disk has failed elsewhere: nothing is written or synced any more, and whoever waits gets OutcomeUnknown.
 func (r *Replica) Fail(cause error) {
-	r.mail.post(func() {
+	r.mail.Post(func() {
 		if r.failure == nil {
 			r.failure = cause
+			r.io.Stop()
 			r.wal.Poison(cause)
 		}
 	})
@@ -149,7 +167,7 @@ func (r *Replica) run() {
 	defer close(r.done)
 	for r.failure == nil {
 		select {
-		case <-r.mail.wake:
+		case <-r.mail.Wake():
 			r.round()
 		case <-r.stopping:
 			r.shutdown()
@@ -159,23 +177,41 @@ func (r *Replica) run() {
 	r.stop()
 }
 
+// Step runs one round by hand if something has come, and tells whether it did. Only with Deps.Errands.
+func (r *Replica) Step() bool {
+	due := r.failure == nil && len(r.mail.Wake()) > 0
+	if due {
+		<-r.mail.Wake()
+		if r.round(); r.failure != nil {
+			r.end()
+		}
+	}
+	return due
+}
+
 // round takes in what has come, acts, and shows the result.
 func (r *Replica) round() {
-	r.time = r.now.Read()
+	r.takeIn()
 	if r.time.Jump != 0 {
 		r.deps.Metrics.clockJumps.Inc()
 		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.Jump)
 	}
-	r.calls, r.queue = r.mail.take(r.calls, r.queue)
+	r.tick()
+	r.propose()
+	r.io.Dispatch()
+	r.out.Flush()
+	r.show()
+	r.plan()
+}
+
+// takeIn does what has come.
+func (r *Replica) takeIn() {
+	r.time = r.now.Read()
+	r.calls, r.queue = r.mail.Take(r.calls, r.queue)
 	for i, call := range r.calls {
 		call()
 		r.calls[i] = nil
 	}
-	r.tick()
-	r.propose()
-	r.dispatch()
-	r.show()
-	r.plan()
 }
 
 // tick passes time on if it is due.
@@ -200,7 +236,10 @@ func (r *Replica) plan() {
 	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
 		r.pace.Need(r.time.Elapsed, tickActive)
 	}
-	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced {
+	if wait, ok := r.core.Overdue(); ok {
+		r.pace.Need(r.time.Elapsed, wait)
+	}
+	if i := r.cfg.Sync.Interval; i > 0 && r.io.Unsynced() {
 		r.pace.Need(r.time.Elapsed, i)
 	}
 }
@@ -220,7 +259,8 @@ func (r *Replica) show() {
 		epoch: report.LastEpoch, active: r.core.Leads() && r.failure == nil,
 		hw: report.HighWatermark, readable: min(report.HighWatermark, report.Written), end: report.End,
 		logStart: r.fold.Tier.LogStart(), localStart: r.wal.Start(), sealedEnd: r.tier.marked, tierEnd: r.fold.Tier.TierEnd(),
-		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(),
+		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(), unfit: r.unfit,
+		damaged: len(r.wal.Faults()),
 	}
 	if old != nil {
 		next.changed = old.changed
@@ -246,6 +286,7 @@ func (r *Replica) fail(err error) {
 		return
 	}
 	r.failure = err
+	r.io.Stop()
 	if r.deps.Failed != nil {
 		r.deps.Failed(err)
 	}
@@ -253,35 +294,40 @@ func (r *Replica) fail(err error) {
 
 // shutdown finishes what is with the disk, syncs, and stops.
 func (r *Replica) shutdown() {
-	r.cancel()
+	r.errands.Stop()
 	r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
 	if r.failure == nil {
 		report := r.core.Report()
-		r.io.add(op{kind: opSync, generation: report.Generation, end: report.End})
-		r.dispatch()
+		r.io.Sync(report.Generation, report.End)
+		r.io.Dispatch()
 	}
-	for r.io.busy && r.failure == nil {
-		<-r.mail.wake
-		r.time = r.now.Read()
-		r.calls, r.queue = r.mail.take(r.calls, r.queue)
-		for i, call := range r.calls {
-			call()
-			r.calls[i] = nil
-		}
+	for r.io.Busy() && r.failure == nil {
+		<-r.mail.Wake()
+		r.takeIn()
 		r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
-		r.dispatch()
+		r.io.Dispatch()
 	}
 	r.stop()
 }
 
 // stop ends the replica: everything that waits is told, the log is closed.
 func (r *Replica) stop() {
-	r.cancel()
-	cause := r.failure
-	if cause == nil {
-		cause = errStopped
+	r.end()
+	r.errands.Wait()
+	r.inFlight.Wait()
+	r.io.Wait()
+	err := r.wal.Close()
+	if err != nil && r.failure == nil {
+		r.log.Warn("cannot close log", "err", err)
 	}
-	calls, publishes := r.mail.close()
+	r.seat.Leave(err == nil)
+}
+
+// end tells everything that waits.
+func (r *Replica) end() {
+	r.errands.Stop()
+	cause := cmp.Or(r.failure, error(errStopped))
+	calls, publishes := r.mail.Close()
 	r.queue = append(r.queue, publishes...)
 	for _, call := range calls {
 		call()
@@ -290,18 +336,13 @@ func (r *Replica) stop() {
 	r.waiting.all(r, &fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
 	r.failSeals(cause)
+	r.readFailed(cause)
+	r.io.Stop()
 	old := r.view.Load()
 	next := *old
 	next.active, next.harvest, next.changed = false, false, make(chan struct{})
 	r.view.Store(&next)
 	close(old.changed)
-	r.running.Wait()
-	r.io.inFlight.Wait()
-	err := r.wal.Close()
-	if err != nil && r.failure == nil {
-		r.log.Warn("cannot close log", "err", err)
-	}
-	r.seat.Leave(err == nil)
 }
 
 var errStopped = fault.Errorf(fault.Unavailable, "the replica is closed")
