@@ -392,7 +392,7 @@ func (f *fate) heal() string {
 // replication factor kept or restored, and rest where there is nothing to do.
 func TestAnyLife(t *testing.T) {
 	changes := 0
-	for seed := range uint64(300) {
+	for seed := range uint64(150) {
 		f := newFate(t, seed)
 		for range 80 {
 			f.happen()
