@@ -9,12 +9,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/proto/batch"
 )
 
 // Pool keeps the files of dropped segments, with the disk blocks they have, for new segments of the same disk: writing over a block and
 // syncing it costs about half of what a fresh one does. A file in the pool, and one that was taken out and is not full yet, has a size that
-// no sequence of batches has (recycledSize): so it is known, after any crash, that its end is not the segment's. Safe for concurrent use.
+// no sequence of batches has (recycledSize): so it is known, after any crash, that its end is not the segment's. It has one earlier life, and
+// is never given to a segment that this life's batches could be taken for. Safe for concurrent use.
 type Pool struct {
 	fs     vfs.FS
 	dir    string
@@ -31,7 +34,14 @@ type Pool struct {
 type pooled struct {
 	name string
 	size int64
+	// Whose bytes it has.
+	tag  uint64
+	base partition.Offset
 }
+
+// serves tells whether no batch in the file fits into a segment: those of another partition have another tag, those of an earlier segment
+// another base. A replica that is made again may write the very segment that is in the file.
+func (f *pooled) serves(tag uint64, base partition.Offset) bool { return f.tag != tag || f.base < base }
 
 // PoolLimits bounds a pool.
 type PoolLimits struct {
@@ -78,41 +88,54 @@ func NewPool(fsys vfs.FS, dir string, limits PoolLimits) (*Pool, error) {
 
 // admit takes a file that is in the directory into the list, or removes it.
 func (p *Pool) admit(name string) error {
-	info, err := p.fs.Stat(name)
+	file, keep, err := p.look(name)
 	if err != nil {
-		return diskError("look at a pooled file", err)
-	}
-	size := info.Size
-	if !IsRecycled(size) && size >= p.limits.FileBytes && size > batchUnit {
-		size = recycledSize(size)
-		if err := p.mark(name, size); err != nil {
-			return err
-		}
+		return err
 	}
 	p.mu.Lock()
-	fits := IsRecycled(size) && p.mu.bytes+size <= p.limits.PoolBytes
-	if fits {
-		p.mu.free = append(p.mu.free, pooled{name, size})
-		p.mu.bytes += size
+	if keep = keep && p.mu.bytes+file.size <= p.limits.PoolBytes; keep {
+		p.mu.free = append(p.mu.free, file)
+		p.mu.bytes += file.size
 	}
 	p.mu.Unlock()
-	if !fits {
+	if !keep {
 		return diskError("remove a pooled file", p.fs.Remove(name))
 	}
 	return nil
 }
 
-// mark gives a file the size that says what it is, durably.
-func (p *Pool) mark(name string, size int64) error {
+// look finds out what a file is, and gives it the size that says that it is recycled, durably. keep: it is worth it.
+func (p *Pool) look(name string) (found pooled, keep bool, err error) {
 	file, err := p.fs.Open(name, vfs.Write)
 	if err != nil {
-		return diskError("open a pooled file", err)
+		return found, false, diskError("open a pooled file", err)
 	}
 	defer file.Close()
-	if err := file.Truncate(size); err != nil {
-		return poisoned("cut a pooled file", err)
+	size, err := file.Size()
+	if err != nil {
+		return found, false, diskError("look at a pooled file", err)
 	}
-	return poisoned("sync a pooled file", file.Sync())
+	var first [batch.HeaderBytes]byte
+	if size < max(p.limits.FileBytes-batchUnit, int64(len(first))) {
+		return found, false, nil
+	}
+	if _, err := file.ReadAt(first[:], 0); err != nil {
+		return found, false, nil //nolint:nilerr // then it is not known whose bytes it has.
+	}
+	h, err := batch.ParseHeader(first[:])
+	if err != nil {
+		return found, false, nil //nolint:nilerr // the same.
+	}
+	if !IsRecycled(size) {
+		size = recycledSize(size)
+		if err := file.Truncate(size); err != nil {
+			return found, false, poisoned("cut a pooled file", err)
+		}
+		if err := file.Sync(); err != nil {
+			return found, false, poisoned("sync a pooled file", err)
+		}
+	}
+	return pooled{name: name, size: size, tag: h.PartitionTag, base: partition.Offset(h.SegmentBase)}, true, nil
 }
 
 // give moves a file that nobody has open into the pool; false if there is no room for it.
@@ -122,7 +145,8 @@ func (p *Pool) give(name string) (bool, error) {
 		return false, diskError("look at a segment", err)
 	}
 	p.mu.Lock()
-	fits := info.Size >= p.limits.FileBytes && p.mu.bytes+info.Size <= p.limits.PoolBytes
+	// A crash may have left a file that was not cut to its batches: it has bytes of two lives.
+	fits := !IsRecycled(info.Size) && info.Size >= p.limits.FileBytes && p.mu.bytes+info.Size <= p.limits.PoolBytes
 	number := p.mu.next
 	p.mu.next++
 	p.mu.Unlock()
@@ -142,12 +166,14 @@ func (p *Pool) give(name string) (bool, error) {
 	return true, p.admit(to)
 }
 
-// take moves a file of at most maxSize out of the pool to a name that is not taken, durably, and gives its size; 0 if there is none.
-func (p *Pool) take(name, dir string, maxSize int64) (int64, error) {
+// take moves a file of at most maxSize out of the pool to the name of a segment, which is not taken, durably, and gives its size; 0 if there
+// is none.
+func (p *Pool) take(dir string, base partition.Offset, tag uint64, maxSize int64) (int64, error) {
+	name := dir + "/" + Name(base, LogPart)
 	got := pooled{}
 	p.mu.Lock()
 	for i, file := range p.mu.free {
-		if file.size <= maxSize {
+		if file.size <= maxSize && file.serves(tag, base) {
 			got = file
 			p.mu.free = append(p.mu.free[:i], p.mu.free[i+1:]...)
 			p.mu.bytes -= file.size

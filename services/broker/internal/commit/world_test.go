@@ -106,7 +106,7 @@ func (w *world) snapshot() *world {
 // open starts a life on what a file system holds, and compares what it finds with the lists.
 func (w *world) open(fsys vfs.FS) error {
 	w.fsys = fsys
-	j, state, err := journal.Open(journal.Config{FS: fsys, Dir: "journal", Create: !w.made, Log: discard(), Limits: journal.Limits{CheckpointBytes: 4 << 10}})
+	j, state, err := w.openJournal(fsys)
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -115,6 +115,11 @@ func (w *world) open(fsys vfs.FS) error {
 		return err
 	}
 	files := segment.NewFiles(fsys, 2)
+	pool, err := segment.NewPool(fsys, "pool", segment.PoolLimits{FileBytes: 1 << 10, PoolBytes: 256 << 10})
+	if err != nil {
+		return err
+	}
+	files.Recycle(pool)
 	w.c, err = prepare(Config{
 		Journal: j, Workers: inline(), Mode: w.mode, Log: discard(), Metrics: prometheus.NewRegistry(),
 		Limits: Limits{RingBytes: journal.MinRingBytes, SmallBytes: 6 << 10}, Failed: func(err error) { w.failed = errors.Join(w.failed, err) },
@@ -142,6 +147,10 @@ func (w *world) open(fsys vfs.FS) error {
 		}
 	}
 	return nil
+}
+
+func (w *world) openJournal(fsys vfs.FS) (*journal.Journal, journal.State, error) {
+	return journal.Open(journal.Config{FS: fsys, Dir: "journal", Create: !w.made, Log: discard(), Limits: journal.Limits{CheckpointBytes: 4 << 10}})
 }
 
 func (w *world) openLog(l *list, files *segment.Files) error {
@@ -270,7 +279,7 @@ func (w *world) step(rng *rand.Rand) error {
 			if rng.IntN(3) > 0 {
 				group = append(group, l)
 				for range 1 + rng.IntN(3) {
-					if err := l.append(1+rng.IntN(1500), rng.IntN(15) == 0); err != nil {
+					if err := l.append(1+rng.IntN(1500), rng.IntN(8) == 0); err != nil {
 						return err
 					}
 				}
@@ -278,7 +287,7 @@ func (w *world) step(rng *rand.Rand) error {
 		}
 		return w.commit(group...)
 	case p < 45: // a lone one
-		if err := l.append(1+rng.IntN(1500), rng.IntN(15) == 0); err != nil {
+		if err := l.append(1+rng.IntN(1500), rng.IntN(8) == 0); err != nil {
 			return err
 		}
 		return w.commit(l)
@@ -300,7 +309,8 @@ func (w *world) step(rng *rand.Rand) error {
 	case p < 85:
 		l.leader.HW = l.acked
 		return nil
-	case p < 92:
+	case p < 95:
+		l.leader.HW = l.acked
 		return l.sealAndDrop(rng)
 	default:
 		if ring := w.c.mu.ring; ring != nil {
@@ -359,9 +369,8 @@ func (l *list) sealAndDrop(rng *rand.Rand) error {
 		}
 		l.sealed = s.End
 		l.leader.Base = l.log.Tail().SegmentBase
-		break
 	}
-	if rng.IntN(3) == 0 {
+	if rng.IntN(2) == 0 {
 		l.dropped = l.sealed
 		return l.log.DropBefore(l.sealed)
 	}

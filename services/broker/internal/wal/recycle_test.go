@@ -92,6 +92,18 @@ func TestFilesAreRecycled(t *testing.T) {
 	}
 	held.Close()
 
+	// What is written ends with a page: nothing of the old one has to be read.
+	file, err := inner.Open(testDir+"/"+segment.Name(p.Base, segment.LogPart), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	end := l.Tail().SegmentBytes
+	behind := make([]byte, -end&4095)
+	if _, err := file.ReadAt(behind, end); err != nil || len(behind) == 0 || !bytes.Equal(behind, make([]byte, len(behind))) {
+		t.Errorf("behind the end of %d bytes there are %x, %v", end, behind, err)
+	}
+
 	// kill -9: what lies behind the end was another segment's, and is nothing.
 	for range 2 {
 		again, r, err := Open(t.Context(), Config{FS: inner.CrashAll(), Dir: testDir, Tag: testTag}, Evidence{})
@@ -121,13 +133,16 @@ func TestPoolIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.WriteAt(make([]byte, 80<<10), 0); err != nil {
+		if _, err := f.WriteAt(append(segmenttest.New(t).Data(1, 100, true), make([]byte, 80<<10)...)[:80<<10], 0); err != nil {
 			t.Fatal(err)
 		}
 		f.Close()
 		if err := fsys.Rename("pool/"+name, "pool/0000000000000000000"+string('1'+name[0]-'a')+".free"); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if f, err := fsys.Open("pool/00000000000000000009.free", vfs.Write|vfs.Create); err != nil || f.Truncate(80<<10) != nil || f.Close() != nil {
+		t.Fatal(err) // nobody knows whose bytes it has
 	}
 	if pool.Bytes() != 0 {
 		t.Errorf("a new pool has %d bytes", pool.Bytes())
@@ -145,5 +160,71 @@ func TestPoolIsBounded(t *testing.T) {
 	}
 	if names, err := fsys.List("pool"); err != nil || len(names) != 0 {
 		t.Errorf("emptied, it has %v, %v", names, err)
+	}
+}
+
+// A file in the pool may hold the very segment that a replica of the partition writes that was made again, which would go on in old bytes. Such a
+// one is not given.
+func TestNoSegmentGetsItsOwnBytes(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		tag       uint64
+		from      partition.Offset // of the log
+		recycles  bool
+		restarted bool
+	}{
+		{"a segment behind it", testTag, 3, true, false},
+		{"the same segment", testTag, 0, false, false},
+		{"the same segment, after a restart", testTag, 0, false, true},
+		{"the same offsets of another partition", testTag + 1, 0, true, false},
+		{"the same offsets of another partition, after a restart", testTag + 1, 0, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fsys := newMem()
+			files, pool := pooledFiles(t, fsys)
+			old := segmenttest.New(t)
+			dropFirst(t, fsys, files, old)
+			if pool.Bytes() == 0 {
+				t.Fatal("nothing is in the pool")
+			}
+			if c.restarted {
+				files, pool = pooledFiles(t, fsys)
+			}
+			before := pool.Bytes()
+			o, err := segment.Create(files, ".", c.from, c.tag, 0, before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Abandon()
+			if recycled := pool.Bytes() < before; recycled != c.recycles {
+				t.Errorf("recycled: %v", recycled)
+			}
+		})
+	}
+}
+
+// dropFirst writes two segments of a log, and drops the first, [0, 3).
+func dropFirst(t *testing.T, fsys vfs.FS, files *segment.Files, p *segmenttest.Leader) {
+	t.Helper()
+	l, _, err := Open(t.Context(), Config{FS: fsys, Dir: testDir, Tag: testTag, Files: files}, Evidence{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		mustAppend(t, l, p.Data(1, 10_000, i%3 == 0))
+	}
+	mustSync(t, l)
+	_, sum, err := l.Digest(0)
+	if err == nil {
+		err = l.MarkSealed(0, sum, nil)
+	}
+	if err == nil {
+		err = l.DropBefore(3)
+	}
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
