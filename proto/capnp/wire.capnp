@@ -1,10 +1,11 @@
 # The data plane. A connection carries Cap'n Proto stream messages and nothing else: a Request from the side that dialled, a Response
 # with the same id from the other, in any order. A message whose bodyBytes is not zero is followed by that many bytes, which are whole
-# Batch messages (ReadSealed: a raw part of a segment). docs/formats/wire.md has the rules.
+# Batch messages (ReadSealed: a raw part of a segment; Peer: the bodies of its messages). docs/formats/wire.md has the rules.
 @0xd3f1a1a83a1f5b03;
 
 using Go = import "/go.capnp";
 using Batch = import "batch.capnp";
+using Peer = import "peer.capnp";
 using Tier = import "tier.capnp";
 $Go.package("wirecapnp");
 $Go.import("github.com/seedqueue/sq/proto/gen/capnp/wirecapnp");
@@ -34,6 +35,8 @@ struct Request @0xa101a1b2c3d4e501 {
     commitTier @20 :Tier.CommitTierRequest;
     exported @21 :Tier.ExportedRequest;
     collected @22 :Tier.CollectedRequest;
+    peer @23 :Peer.Frame;               # broker → broker
+    positions @24 :Peer.PositionsRequest;  # coordinator → broker
   }
 }
 
@@ -59,6 +62,8 @@ struct Response @0xa202b2c3d4e5f602 {
     exported @17 :Tier.Done;
     collected @18 :Tier.Done;
     goAway @19 :GoAway;
+    peer @20 :Void;
+    positions @21 :Peer.PositionsReply;
   }
 }
 
@@ -239,4 +244,15 @@ struct PartitionState @0xbc1c5c6d7e8f001c {
   sizeBytes @8 :UInt64;      # local
   durability @9 :Durability; # what acks say now
   active @10 :Bool;
+  leader @11 :UInt64;        # broker id, 0 = none known
+  replicas @12 :List(ReplicaState);  # members and learners, filled by the leader
+}
+
+struct ReplicaState @0xbd2c5c6d7e8f112d {
+  broker @0 :UInt64;
+  replica @1 :Batch.Uuid;
+  learner @2 :Bool;
+  match @3 :UInt64;          # up to here it has the leader's log on disk
+  highWatermark @4 :UInt64;  # the last that it was told
+  lastHeardMillis @5 :UInt64;  # since it was heard; the leader itself: 0
 }

@@ -1,6 +1,8 @@
 package commit
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -80,6 +82,7 @@ func (c *Committer) startCheckpoint(ring *journal.Ring) {
 	for s := range c.mu.dirty {
 		k.mu.todo = append(k.mu.todo, s)
 	}
+	slices.SortFunc(k.mu.todo, func(a, b *Seat) int { return cmp.Compare(b.number, a.number) }) // the same order in every run
 	syncers := min(syncersMax, len(k.mu.todo)+1)
 	k.mu.working = syncers
 	c.running.Add(syncers)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -34,6 +35,7 @@ type Committer struct {
 	wake    chan struct{}
 	stop    chan struct{}
 	running sync.WaitGroup // the goroutine, and jobs in the background
+	seats   atomic.Uint64
 	syncs   sync.WaitGroup // files that are being synced
 
 	// The goroutine's.
@@ -59,6 +61,7 @@ type Seat struct {
 	c       *Committer
 	replica partition.UUID
 	log     *wal.Log
+	number  uint64 // of the seats of c
 	asked   uint64 // the last round that it was part of; the committer's goroutine's
 
 	// Guarded by c.mu.
@@ -74,15 +77,15 @@ type request struct {
 
 // New starts a committer.
 func New(cfg Config) (*Committer, error) {
-	c, err := prepare(cfg)
+	c, err := ByHand(cfg)
 	if err == nil {
 		c.running.Go(c.run)
 	}
 	return c, err
 }
 
-// prepare makes a committer whose rounds the caller runs.
-func prepare(cfg Config) (*Committer, error) {
+// ByHand makes a committer without a goroutine, whose rounds Step runs.
+func ByHand(cfg Config) (*Committer, error) {
 	limits, err := cfg.Limits.withDefaults()
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func prepare(cfg Config) (*Committer, error) {
 
 // Join gives a log its seat. It belongs to the log's replica, which leaves when the log is closed.
 func (c *Committer) Join(replica partition.UUID, log *wal.Log) *Seat {
-	return &Seat{c: c, replica: replica, log: log}
+	return &Seat{c: c, replica: replica, log: log, number: c.seats.Add(1)}
 }
 
 // Sync makes everything durable that was written to the log when it was called, and then calls done.
@@ -128,6 +131,19 @@ func (c *Committer) signal() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
+	}
+}
+
+// Step runs rounds by hand if something has come, and tells whether it did. Only with ByHand.
+func (c *Committer) Step() bool {
+	select {
+	case <-c.wake:
+		for c.round() {
+			continue
+		}
+		return true
+	default:
+		return false
 	}
 }
 

@@ -120,7 +120,7 @@ func (w *world) open(fsys vfs.FS) error {
 		return err
 	}
 	files.Recycle(pool)
-	w.c, err = prepare(Config{
+	w.c, err = ByHand(Config{
 		Journal: j, Workers: inline(), Mode: w.mode, Log: discard(), Metrics: prometheus.NewRegistry(),
 		Limits: Limits{RingBytes: journal.MinRingBytes, SmallBytes: 6 << 10}, Failed: func(err error) { w.failed = errors.Join(w.failed, err) },
 	})

@@ -81,7 +81,7 @@ func (r *Replica) proposeControls() {
 		r.admin.requests = r.admin.requests[1:]
 		r.decide(q)
 	}
-	for r.time.Elapsed >= r.io.retryAt && r.core.CanPropose() {
+	for r.time.Elapsed >= r.retryAt && r.core.CanPropose() {
 		seal, ok := r.closing.Propose(r.fold.Tier.SealedEnd(), r.core.HighWatermark(), r.core.End())
 		if !ok {
 			break
@@ -136,6 +136,7 @@ func ask[T any](ctx context.Context, r *Replica, unsure bool, question func(answ
 	if !r.mail.post(func() { question(func(v T, err error) { answers <- result{v, err} }) }) {
 		return none, fault.Wrap("ask replica", errStopped)
 	}
+	r.errands.Await(func() bool { return len(answers) > 0 || ctx.Err() != nil })
 	select {
 	case a := <-answers:
 		return a.value, a.err

@@ -14,7 +14,9 @@ import (
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
+	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
@@ -92,9 +94,12 @@ type Deps struct {
 	Workers   *workers.Pool
 	Commit    *commit.Committer // makes what is appended durable, together with other logs of the disk
 	Activator Activator
+	Peers     outbox.Peers // carries messages to other brokers; not used by a partition with one replica
 	Clock     clock.Clock
-	Metrics   *Metrics
-	Log       *slog.Logger
+	// Errands, if set, makes a replica that is driven by hand (doc.go 8) and dropped, not closed. nil = goroutines.
+	Errands errand.Runner
+	Metrics *Metrics
+	Log     *slog.Logger
 	// Refusal gives the error for a publish, or for an append that makes no room, while the disk does not take it.
 	Refusal func(appends bool) error
 	// NoRoom is called when a write found no room.

@@ -11,6 +11,7 @@
 //  6. A batch's bytes are the replica's from Publish to Release.
 //  7. A segment is sealed below the high watermark only (R13): cut, digest by a worker, Seal in the log, committed, then marked with its
 //     snapshot. Its local copy goes only below the exported tier end, or below the log start.
+//  8. With Deps.Errands nothing runs by itself: one thread calls Step and runs the errands, Workers and Commit. So: no go, no bare wait here.
 //
 // Called by data (requests) and by roster (assignments, opening, closing). All methods of Replica are safe for concurrent use; callbacks run
 // on the replica's goroutine or the caller's and must not block. It does not place replicas, and does not talk to the topology but through

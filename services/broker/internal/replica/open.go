@@ -8,6 +8,7 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
@@ -18,11 +19,10 @@ import (
 // Open recovers a replica's log and state and starts its goroutine. kept is what the journal holds of it. It reads the end of the log from the
 // newest snapshot on. Errors: Corrupt where bytes that were durable are damaged, DiskPoisoned, DiskFull.
 func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Replica, error) {
-	limits, err := cfg.Limits.withDefaults()
-	if err != nil {
+	var err error
+	if cfg.Limits, err = cfg.Limits.withDefaults(); err != nil {
 		return nil, err
 	}
-	cfg.Limits = limits
 	hi, lo := cfg.Partition.Topic.Halves()
 	tag := batch.PartitionTag(hi, lo, uint32(cfg.Partition.Index))
 	r := &Replica{
@@ -45,6 +45,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 		return nil, fault.Wrap("open log of "+cfg.Partition.String(), err)
 	}
 	r.wal, r.seat = log, deps.Commit.Join(cfg.Self.Replica, log)
+	r.io, r.out = r.newWriter(), r.newOutbox()
 	if err := r.recover(recovery, kept, tag); err != nil {
 		return nil, fault.Wrap("recover "+cfg.Partition.String(), errors.Join(err, log.Close()))
 	}
@@ -54,13 +55,13 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 	return r, nil
 }
 
-// start runs the replica's goroutine, which outlives the call that opened it.
+// start begins the replica's life, which outlives the call that opened it.
 func (r *Replica) start(ctx context.Context) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.cancel = cancel
-	r.background = func(call func(ctx context.Context)) { r.running.Go(func() { call(ctx) }) }
 	r.mail.signal() // there may be something to mark
-	go r.run()
+	if r.errands = r.deps.Errands; r.errands == nil {
+		r.errands = errand.New(ctx, r.deps.Clock)
+		go r.run()
+	}
 }
 
 // recover folds the log into the core's and the fold's state.

@@ -1,7 +1,7 @@
 package replica
 
 import (
-	"context"
+	"cmp"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -13,12 +13,15 @@ import (
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
+	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 	"github.com/seedqueue/sq/services/broker/internal/wallclock"
+	"github.com/seedqueue/sq/services/broker/internal/writer"
 )
 
 // Replica is one replica of one partition. Open makes one, Close ends it.
@@ -37,11 +40,9 @@ type Replica struct {
 
 	stopping chan struct{} // closed by Close
 	stopOnce sync.Once
-	done     chan struct{} // closed when the goroutine has ended
-	running  sync.WaitGroup
-	// background runs a call that may wait beside the replica's goroutine; cancel ends its context.
-	background func(call func(ctx context.Context))
-	cancel     context.CancelFunc
+	done     chan struct{}  // closed when the goroutine has ended
+	inFlight sync.WaitGroup // jobs with the workers, but for the writer's
+	errands  errand.Runner
 
 	// What follows belongs to the replica's goroutine.
 	core       *quorum.State
@@ -51,7 +52,12 @@ type Replica struct {
 	time       wallclock.Reading
 	queue      []queued // published, not yet appended
 	waiting    waitlist // appended, not yet committed
-	io         pipeline
+	io         *writer.Writer
+	out        *outbox.Outbox
+	arrived    func()                          // gives back what was delivered, unless the log takes it
+	reads      []func(partition.Offset, error) // wait for the ReadIndex under way
+	nextReads  []func(partition.Offset, error) // wait for the next
+	retryAt    time.Duration                   // elapsed: when Seals are tried again that found no room
 	admin      adminQueue
 	tier       tierState
 	seals      []sealWaiter
@@ -139,6 +145,7 @@ func (r *Replica) Fail(cause error) {
 	r.mail.post(func() {
 		if r.failure == nil {
 			r.failure = cause
+			r.io.Stop()
 			r.wal.Poison(cause)
 		}
 	})
@@ -159,23 +166,41 @@ func (r *Replica) run() {
 	r.stop()
 }
 
+// Step runs one round by hand if something has come, and tells whether it did. Only with Deps.Errands.
+func (r *Replica) Step() bool {
+	due := r.failure == nil && len(r.mail.wake) > 0
+	if due {
+		<-r.mail.wake
+		if r.round(); r.failure != nil {
+			r.end()
+		}
+	}
+	return due
+}
+
 // round takes in what has come, acts, and shows the result.
 func (r *Replica) round() {
-	r.time = r.now.Read()
+	r.takeIn()
 	if r.time.Jump != 0 {
 		r.deps.Metrics.clockJumps.Inc()
 		r.log.Warn("wall clock stepped, expiry does not follow", "step", r.time.Jump)
 	}
+	r.tick()
+	r.propose()
+	r.io.Dispatch()
+	r.out.Flush()
+	r.show()
+	r.plan()
+}
+
+// takeIn does what has come.
+func (r *Replica) takeIn() {
+	r.time = r.now.Read()
 	r.calls, r.queue = r.mail.take(r.calls, r.queue)
 	for i, call := range r.calls {
 		call()
 		r.calls[i] = nil
 	}
-	r.tick()
-	r.propose()
-	r.dispatch()
-	r.show()
-	r.plan()
 }
 
 // tick passes time on if it is due.
@@ -200,7 +225,10 @@ func (r *Replica) plan() {
 	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
 		r.pace.Need(r.time.Elapsed, tickActive)
 	}
-	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced {
+	if wait, ok := r.core.Overdue(); ok {
+		r.pace.Need(r.time.Elapsed, wait)
+	}
+	if i := r.cfg.Sync.Interval; i > 0 && r.io.Unsynced() {
 		r.pace.Need(r.time.Elapsed, i)
 	}
 }
@@ -246,6 +274,7 @@ func (r *Replica) fail(err error) {
 		return
 	}
 	r.failure = err
+	r.io.Stop()
 	if r.deps.Failed != nil {
 		r.deps.Failed(err)
 	}
@@ -253,34 +282,39 @@ func (r *Replica) fail(err error) {
 
 // shutdown finishes what is with the disk, syncs, and stops.
 func (r *Replica) shutdown() {
-	r.cancel()
+	r.errands.Stop()
 	r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
 	if r.failure == nil {
 		report := r.core.Report()
-		r.io.add(op{kind: opSync, generation: report.Generation, end: report.End})
-		r.dispatch()
+		r.io.Sync(report.Generation, report.End)
+		r.io.Dispatch()
 	}
-	for r.io.busy && r.failure == nil {
+	for r.io.Busy() && r.failure == nil {
 		<-r.mail.wake
-		r.time = r.now.Read()
-		r.calls, r.queue = r.mail.take(r.calls, r.queue)
-		for i, call := range r.calls {
-			call()
-			r.calls[i] = nil
-		}
+		r.takeIn()
 		r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
-		r.dispatch()
+		r.io.Dispatch()
 	}
 	r.stop()
 }
 
 // stop ends the replica: everything that waits is told, the log is closed.
 func (r *Replica) stop() {
-	r.cancel()
-	cause := r.failure
-	if cause == nil {
-		cause = errStopped
+	r.end()
+	r.errands.Wait()
+	r.inFlight.Wait()
+	r.io.Wait()
+	err := r.wal.Close()
+	if err != nil && r.failure == nil {
+		r.log.Warn("cannot close log", "err", err)
 	}
+	r.seat.Leave(err == nil)
+}
+
+// end tells everything that waits.
+func (r *Replica) end() {
+	r.errands.Stop()
+	cause := cmp.Or(r.failure, error(errStopped))
 	calls, publishes := r.mail.close()
 	r.queue = append(r.queue, publishes...)
 	for _, call := range calls {
@@ -290,18 +324,13 @@ func (r *Replica) stop() {
 	r.waiting.all(r, &fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
 	r.failSeals(cause)
+	r.readFailed(cause)
+	r.io.Stop()
 	old := r.view.Load()
 	next := *old
 	next.active, next.harvest, next.changed = false, false, make(chan struct{})
 	r.view.Store(&next)
 	close(old.changed)
-	r.running.Wait()
-	r.io.inFlight.Wait()
-	err := r.wal.Close()
-	if err != nil && r.failure == nil {
-		r.log.Warn("cannot close log", "err", err)
-	}
-	r.seat.Leave(err == nil)
 }
 
 var errStopped = fault.Errorf(fault.Unavailable, "the replica is closed")

@@ -10,4 +10,11 @@ const (
 	tickEvery      = 100 * time.Millisecond
 	marksEvery     = time.Second // how old the journal's marks get
 	retryEvery     = 30 * time.Second
+
+	// Files of dropped segments that are kept to be written again: each of so many bytes at least, all together at most, and at most this
+	// part of the disk.
+	poolFileBytes = 1 << 20
+	poolBytesMax  = 1 << 30
+	poolPart      = 64
+	poolEvery     = 100 * time.Millisecond // how often it is seen whether the disk needs the pool's room
 )

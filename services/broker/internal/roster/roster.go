@@ -67,6 +67,7 @@ type Roster struct {
 	commit  *commit.Committer // the same
 	started chan struct{}     // closed when workers is set
 	files   *segment.Files
+	pool    *segment.Pool
 	metrics *replica.Metrics
 	swaps   chan struct{} // tokens of activatingMax
 	opens   chan struct{} // tokens of openingMax
@@ -120,11 +121,16 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	if err := commit.Replay(deps.FS, deps.Journal, logDir, deps.Log); err != nil {
 		return nil, err //nolint:wrapcheck // says what was attempted.
 	}
+	pool, err := openPool(deps.FS)
+	if err != nil {
+		return nil, err
+	}
 	r := &Roster{
-		cfg: cfg, deps: deps, files: segment.NewFiles(deps.FS, openFilesMax), metrics: replica.NewMetrics(deps.Metrics),
+		cfg: cfg, deps: deps, files: segment.NewFiles(deps.FS, openFilesMax), pool: pool, metrics: replica.NewMetrics(deps.Metrics),
 		swaps: make(chan struct{}, activatingMax), opens: make(chan struct{}, openingMax),
 		failed: make(chan error, 1), retry: make(chan struct{}, 1), started: make(chan struct{}), compact: turn,
 	}
+	r.files.Recycle(pool)
 	r.mu.held = map[partition.UUID]*held{}
 	r.mu.serving = map[partition.ID]*replica.Replica{}
 	r.mu.kept = make(map[partition.UUID]partition.ID, len(deps.State.Replicas))
@@ -157,6 +163,7 @@ func (r *Roster) Run(ctx context.Context) error {
 	parts.Go(func() { r.follow(ctx) })
 	parts.Go(func() { r.tick(ctx) })
 	parts.Go(func() { r.keepMarks(ctx) })
+	parts.Go(func() { r.keepPool(ctx) })
 	select {
 	case <-ctx.Done():
 	case err = <-r.failed:

@@ -23,6 +23,17 @@ type fifo struct {
 
 func (f *fifo) empty() bool { return f.head == len(f.jobs) }
 
+func (f *fifo) len() int { return len(f.jobs) - f.head }
+
+// take gives the i-th job and moves those before it back.
+func (f *fifo) take(i int) func() {
+	waiting := f.jobs[f.head:]
+	job := waiting[i]
+	copy(waiting[1:i+1], waiting[:i])
+	waiting[0] = job
+	return f.pop()
+}
+
 func (f *fifo) push(job func()) { f.jobs = append(f.jobs, job) }
 
 func (f *fifo) pop() func() {
@@ -43,6 +54,32 @@ func New(n int) *Pool {
 		w.wg.Go(w.run)
 	}
 	return w
+}
+
+// ByHand makes a pool without workers, whose jobs Step does.
+func ByHand() *Pool {
+	w := &Pool{}
+	w.wake = sync.NewCond(&w.mu)
+	return w
+}
+
+// Waiting tells how many jobs wait.
+func (w *Pool) Waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.urgent.len() + w.mu.bulk.len()
+}
+
+// Step does the i-th of the jobs that wait, urgent ones first.
+func (w *Pool) Step(i int) {
+	w.mu.Lock()
+	queue := &w.mu.urgent
+	if n := queue.len(); i >= n {
+		queue, i = &w.mu.bulk, i-n
+	}
+	job := queue.take(i)
+	w.mu.Unlock()
+	job()
 }
 
 // Do has a job done by a worker, in the order of the calls. It does not wait. After Close the job is done by the caller.

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -63,5 +64,21 @@ func TestClose(t *testing.T) {
 	p.Do(func() { done++ })
 	if done != 101 {
 		t.Error("a job after Close was not done")
+	}
+}
+
+// By hand a job is done when it is asked for, in any order, and nothing by itself.
+func TestByHand(t *testing.T) {
+	p := ByHand()
+	var done []int
+	for i := range 4 {
+		p.Do(func() { done = append(done, i) })
+	}
+	p.DoBulk(func() { done = append(done, 9) })
+	for _, i := range []int{2, 4 - 1, 1, 0, 0} {
+		p.Step(i)
+	}
+	if want := []int{2, 9, 1, 0, 3}; !slices.Equal(done, want) || p.Waiting() != 0 {
+		t.Errorf("jobs were done in the order %v, want %v; %d wait", done, want, p.Waiting())
 	}
 }

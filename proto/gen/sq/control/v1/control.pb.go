@@ -136,6 +136,138 @@ func (Cleanup) EnumDescriptor() ([]byte, []int) {
 	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{1}
 }
 
+// Why members are changed.
+type MoveReason int32
+
+const (
+	MoveReason_MOVE_REASON_UNSPECIFIED MoveReason = 0
+	// ReassignTopic asked for it.
+	MoveReason_MOVE_REASON_REASSIGN MoveReason = 1
+	// The topic's replication factor is another one.
+	MoveReason_MOVE_REASON_REPLICATION_FACTOR MoveReason = 2
+	// The broker is being decommissioned.
+	MoveReason_MOVE_REASON_DECOMMISSION MoveReason = 3
+	// A replica has lost its data: its disk was replaced or cannot be repaired.
+	MoveReason_MOVE_REASON_LOST MoveReason = 4
+	// A broker was away for longer than the coordinator's dead-after.
+	MoveReason_MOVE_REASON_DEAD MoveReason = 5
+)
+
+// Enum value maps for MoveReason.
+var (
+	MoveReason_name = map[int32]string{
+		0: "MOVE_REASON_UNSPECIFIED",
+		1: "MOVE_REASON_REASSIGN",
+		2: "MOVE_REASON_REPLICATION_FACTOR",
+		3: "MOVE_REASON_DECOMMISSION",
+		4: "MOVE_REASON_LOST",
+		5: "MOVE_REASON_DEAD",
+	}
+	MoveReason_value = map[string]int32{
+		"MOVE_REASON_UNSPECIFIED":        0,
+		"MOVE_REASON_REASSIGN":           1,
+		"MOVE_REASON_REPLICATION_FACTOR": 2,
+		"MOVE_REASON_DECOMMISSION":       3,
+		"MOVE_REASON_LOST":               4,
+		"MOVE_REASON_DEAD":               5,
+	}
+)
+
+func (x MoveReason) Enum() *MoveReason {
+	p := new(MoveReason)
+	*p = x
+	return p
+}
+
+func (x MoveReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MoveReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_sq_control_v1_control_proto_enumTypes[2].Descriptor()
+}
+
+func (MoveReason) Type() protoreflect.EnumType {
+	return &file_sq_control_v1_control_proto_enumTypes[2]
+}
+
+func (x MoveReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MoveReason.Descriptor instead.
+func (MoveReason) EnumDescriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
+// What a broker is doing.
+type BrokerState int32
+
+const (
+	BrokerState_BROKER_STATE_UNSPECIFIED BrokerState = 0
+	// It has a lease and does its work.
+	BrokerState_BROKER_STATE_LIVE BrokerState = 1
+	// It has no lease.
+	BrokerState_BROKER_STATE_DOWN BrokerState = 2
+	// Others do not reach it.
+	BrokerState_BROKER_STATE_SUSPECTED BrokerState = 3
+	// Its leaders go elsewhere: an operator asked for it, or it is shutting down.
+	BrokerState_BROKER_STATE_DRAINING BrokerState = 4
+	// Its replicas go elsewhere.
+	BrokerState_BROKER_STATE_DECOMMISSIONING BrokerState = 5
+	// It has no replica any more and can be taken away.
+	BrokerState_BROKER_STATE_DECOMMISSIONED BrokerState = 6
+)
+
+// Enum value maps for BrokerState.
+var (
+	BrokerState_name = map[int32]string{
+		0: "BROKER_STATE_UNSPECIFIED",
+		1: "BROKER_STATE_LIVE",
+		2: "BROKER_STATE_DOWN",
+		3: "BROKER_STATE_SUSPECTED",
+		4: "BROKER_STATE_DRAINING",
+		5: "BROKER_STATE_DECOMMISSIONING",
+		6: "BROKER_STATE_DECOMMISSIONED",
+	}
+	BrokerState_value = map[string]int32{
+		"BROKER_STATE_UNSPECIFIED":     0,
+		"BROKER_STATE_LIVE":            1,
+		"BROKER_STATE_DOWN":            2,
+		"BROKER_STATE_SUSPECTED":       3,
+		"BROKER_STATE_DRAINING":        4,
+		"BROKER_STATE_DECOMMISSIONING": 5,
+		"BROKER_STATE_DECOMMISSIONED":  6,
+	}
+)
+
+func (x BrokerState) Enum() *BrokerState {
+	p := new(BrokerState)
+	*p = x
+	return p
+}
+
+func (x BrokerState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BrokerState) Descriptor() protoreflect.EnumDescriptor {
+	return file_sq_control_v1_control_proto_enumTypes[3].Descriptor()
+}
+
+func (BrokerState) Type() protoreflect.EnumType {
+	return &file_sq_control_v1_control_proto_enumTypes[3]
+}
+
+func (x BrokerState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BrokerState.Descriptor instead.
+func (BrokerState) EnumDescriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
 // When records are deleted for good, by append time and total size. Unset = never.
 type Retention struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -592,7 +724,15 @@ type Partition struct {
 	// What an ack says now: fsync-quorum, written-quorum or none.
 	Durability string `protobuf:"bytes,14,opt,name=durability,proto3" json:"durability,omitempty"`
 	// Why the fields above are missing, if the leader did not answer.
-	Error         string `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"`
+	// Brokers that are being filled to become members; they count in no quorum.
+	Learners []int64 `protobuf:"varint,16,rep,packed,name=learners,proto3" json:"learners,omitempty"`
+	// Members and learners as the leader sees them; empty if it did not answer.
+	Replicas []*Replica `protobuf:"bytes,17,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	// Set while the members are being changed, or wait for it.
+	Move *Move `protobuf:"bytes,18,opt,name=move,proto3" json:"move,omitempty"`
+	// What the offsets belong to: changes only by a forced recovery. Empty = there was none.
+	Lineage       string `protobuf:"bytes,19,opt,name=lineage,proto3" json:"lineage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -732,6 +872,250 @@ func (x *Partition) GetError() string {
 	return ""
 }
 
+func (x *Partition) GetLearners() []int64 {
+	if x != nil {
+		return x.Learners
+	}
+	return nil
+}
+
+func (x *Partition) GetReplicas() []*Replica {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+func (x *Partition) GetMove() *Move {
+	if x != nil {
+		return x.Move
+	}
+	return nil
+}
+
+func (x *Partition) GetLineage() string {
+	if x != nil {
+		return x.Lineage
+	}
+	return ""
+}
+
+// A replica of a partition as its leader sees it.
+type Replica struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Broker int64                  `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	// UUID. A replica on another disk is another replica.
+	Replica string `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`
+	Learner bool   `protobuf:"varint,3,opt,name=learner,proto3" json:"learner,omitempty"`
+	Leader  bool   `protobuf:"varint,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	// The end of what this replica has, checked against the leader's log and as durable as the topic asks.
+	Match int64 `protobuf:"varint,5,opt,name=match,proto3" json:"match,omitempty"`
+	// Offsets that it is behind the leader's end.
+	Lag           int64 `protobuf:"varint,6,opt,name=lag,proto3" json:"lag,omitempty"`
+	HighWatermark int64 `protobuf:"varint,7,opt,name=high_watermark,json=highWatermark,proto3" json:"high_watermark,omitempty"`
+	// Since the leader heard from it last. Unset for the leader itself.
+	LastHeard *durationpb.Duration `protobuf:"bytes,8,opt,name=last_heard,json=lastHeard,proto3" json:"last_heard,omitempty"`
+	// Its broker has a lease.
+	Live          bool `protobuf:"varint,9,opt,name=live,proto3" json:"live,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Replica) Reset() {
+	*x = Replica{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Replica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Replica) ProtoMessage() {}
+
+func (x *Replica) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Replica.ProtoReflect.Descriptor instead.
+func (*Replica) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Replica) GetBroker() int64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+func (x *Replica) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *Replica) GetLearner() bool {
+	if x != nil {
+		return x.Learner
+	}
+	return false
+}
+
+func (x *Replica) GetLeader() bool {
+	if x != nil {
+		return x.Leader
+	}
+	return false
+}
+
+func (x *Replica) GetMatch() int64 {
+	if x != nil {
+		return x.Match
+	}
+	return 0
+}
+
+func (x *Replica) GetLag() int64 {
+	if x != nil {
+		return x.Lag
+	}
+	return 0
+}
+
+func (x *Replica) GetHighWatermark() int64 {
+	if x != nil {
+		return x.HighWatermark
+	}
+	return 0
+}
+
+func (x *Replica) GetLastHeard() *durationpb.Duration {
+	if x != nil {
+		return x.LastHeard
+	}
+	return nil
+}
+
+func (x *Replica) GetLive() bool {
+	if x != nil {
+		return x.Live
+	}
+	return false
+}
+
+// A planned change of a partition's members.
+type Move struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Topic     string                 `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32                  `protobuf:"varint,3,opt,name=partition,proto3" json:"partition,omitempty"`
+	From      []int64                `protobuf:"varint,4,rep,packed,name=from,proto3" json:"from,omitempty"`
+	To        []int64                `protobuf:"varint,5,rep,packed,name=to,proto3" json:"to,omitempty"`
+	Reason    MoveReason             `protobuf:"varint,6,opt,name=reason,proto3,enum=sq.control.v1.MoveReason" json:"reason,omitempty"`
+	// False: it waits for its turn.
+	Started       bool                   `protobuf:"varint,7,opt,name=started,proto3" json:"started,omitempty"`
+	PlanTime      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=plan_time,json=planTime,proto3" json:"plan_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Move) Reset() {
+	*x = Move{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Move) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Move) ProtoMessage() {}
+
+func (x *Move) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Move.ProtoReflect.Descriptor instead.
+func (*Move) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Move) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Move) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Move) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Move) GetFrom() []int64 {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Move) GetTo() []int64 {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *Move) GetReason() MoveReason {
+	if x != nil {
+		return x.Reason
+	}
+	return MoveReason_MOVE_REASON_UNSPECIFIED
+}
+
+func (x *Move) GetStarted() bool {
+	if x != nil {
+		return x.Started
+	}
+	return false
+}
+
+func (x *Move) GetPlanTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PlanTime
+	}
+	return nil
+}
+
 type CreateTopicRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
@@ -746,7 +1130,7 @@ type CreateTopicRequest struct {
 
 func (x *CreateTopicRequest) Reset() {
 	*x = CreateTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[7]
+	mi := &file_sq_control_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +1142,7 @@ func (x *CreateTopicRequest) String() string {
 func (*CreateTopicRequest) ProtoMessage() {}
 
 func (x *CreateTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[7]
+	mi := &file_sq_control_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +1155,7 @@ func (x *CreateTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTopicRequest.ProtoReflect.Descriptor instead.
 func (*CreateTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreateTopicRequest) GetNamespace() string {
@@ -812,7 +1196,7 @@ type GetTopicRequest struct {
 
 func (x *GetTopicRequest) Reset() {
 	*x = GetTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[8]
+	mi := &file_sq_control_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +1208,7 @@ func (x *GetTopicRequest) String() string {
 func (*GetTopicRequest) ProtoMessage() {}
 
 func (x *GetTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[8]
+	mi := &file_sq_control_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +1221,7 @@ func (x *GetTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTopicRequest.ProtoReflect.Descriptor instead.
 func (*GetTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetTopicRequest) GetNamespace() string {
@@ -866,7 +1250,7 @@ type ListTopicsRequest struct {
 
 func (x *ListTopicsRequest) Reset() {
 	*x = ListTopicsRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[9]
+	mi := &file_sq_control_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +1262,7 @@ func (x *ListTopicsRequest) String() string {
 func (*ListTopicsRequest) ProtoMessage() {}
 
 func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[9]
+	mi := &file_sq_control_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1275,7 @@ func (x *ListTopicsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsRequest.ProtoReflect.Descriptor instead.
 func (*ListTopicsRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListTopicsRequest) GetNamespace() string {
@@ -925,7 +1309,7 @@ type ListTopicsResponse struct {
 
 func (x *ListTopicsResponse) Reset() {
 	*x = ListTopicsResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[10]
+	mi := &file_sq_control_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1321,7 @@ func (x *ListTopicsResponse) String() string {
 func (*ListTopicsResponse) ProtoMessage() {}
 
 func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[10]
+	mi := &file_sq_control_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1334,7 @@ func (x *ListTopicsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicsResponse.ProtoReflect.Descriptor instead.
 func (*ListTopicsResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListTopicsResponse) GetTopics() []*Topic {
@@ -978,7 +1362,7 @@ type UpdateTopicRequest struct {
 
 func (x *UpdateTopicRequest) Reset() {
 	*x = UpdateTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[11]
+	mi := &file_sq_control_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1374,7 @@ func (x *UpdateTopicRequest) String() string {
 func (*UpdateTopicRequest) ProtoMessage() {}
 
 func (x *UpdateTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[11]
+	mi := &file_sq_control_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1387,7 @@ func (x *UpdateTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateTopicRequest.ProtoReflect.Descriptor instead.
 func (*UpdateTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateTopicRequest) GetTopic() *Topic {
@@ -1039,7 +1423,7 @@ type DeleteTopicRequest struct {
 
 func (x *DeleteTopicRequest) Reset() {
 	*x = DeleteTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[12]
+	mi := &file_sq_control_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1435,7 @@ func (x *DeleteTopicRequest) String() string {
 func (*DeleteTopicRequest) ProtoMessage() {}
 
 func (x *DeleteTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[12]
+	mi := &file_sq_control_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1448,7 @@ func (x *DeleteTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTopicRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteTopicRequest) GetNamespace() string {
@@ -1100,7 +1484,7 @@ type SealTopicRequest struct {
 
 func (x *SealTopicRequest) Reset() {
 	*x = SealTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[13]
+	mi := &file_sq_control_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +1496,7 @@ func (x *SealTopicRequest) String() string {
 func (*SealTopicRequest) ProtoMessage() {}
 
 func (x *SealTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[13]
+	mi := &file_sq_control_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1509,7 @@ func (x *SealTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealTopicRequest.ProtoReflect.Descriptor instead.
 func (*SealTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SealTopicRequest) GetNamespace() string {
@@ -1158,7 +1542,7 @@ type SealTopicResponse struct {
 
 func (x *SealTopicResponse) Reset() {
 	*x = SealTopicResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[14]
+	mi := &file_sq_control_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1554,7 @@ func (x *SealTopicResponse) String() string {
 func (*SealTopicResponse) ProtoMessage() {}
 
 func (x *SealTopicResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[14]
+	mi := &file_sq_control_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1567,7 @@ func (x *SealTopicResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealTopicResponse.ProtoReflect.Descriptor instead.
 func (*SealTopicResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SealTopicResponse) GetPartitions() []*SealTopicResponse_SealedPartition {
@@ -1209,7 +1593,7 @@ type TrimTopicRequest struct {
 
 func (x *TrimTopicRequest) Reset() {
 	*x = TrimTopicRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[15]
+	mi := &file_sq_control_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1605,7 @@ func (x *TrimTopicRequest) String() string {
 func (*TrimTopicRequest) ProtoMessage() {}
 
 func (x *TrimTopicRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[15]
+	mi := &file_sq_control_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1618,7 @@ func (x *TrimTopicRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimTopicRequest.ProtoReflect.Descriptor instead.
 func (*TrimTopicRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TrimTopicRequest) GetNamespace() string {
@@ -1288,7 +1672,7 @@ type TrimTopicResponse struct {
 
 func (x *TrimTopicResponse) Reset() {
 	*x = TrimTopicResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[16]
+	mi := &file_sq_control_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1684,7 @@ func (x *TrimTopicResponse) String() string {
 func (*TrimTopicResponse) ProtoMessage() {}
 
 func (x *TrimTopicResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[16]
+	mi := &file_sq_control_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1697,7 @@ func (x *TrimTopicResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrimTopicResponse.ProtoReflect.Descriptor instead.
 func (*TrimTopicResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TrimTopicResponse) GetPartitions() []*TrimTopicResponse_TrimmedPartition {
@@ -1321,6 +1705,543 @@ func (x *TrimTopicResponse) GetPartitions() []*TrimTopicResponse_TrimmedPartitio
 		return x.Partitions
 	}
 	return nil
+}
+
+type ReassignTopicRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Topic     string                 `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	// Unset = all.
+	Partition *int32 `protobuf:"varint,3,opt,name=partition,proto3,oneof" json:"partition,omitempty"`
+	// The brokers that are to hold replicas: 1, 3 or 5 of them. Empty with a replication_factor.
+	Brokers []int64 `protobuf:"varint,4,rep,packed,name=brokers,proto3" json:"brokers,omitempty"`
+	// 1, 3 or 5: SQ chooses the brokers and keeps what can stay. The topic's own replication factor becomes this one. Only for all partitions.
+	ReplicationFactor int32 `protobuf:"varint,5,opt,name=replication_factor,json=replicationFactor,proto3" json:"replication_factor,omitempty"`
+	// True = give up what is planned and not finished, and stay with the members there are.
+	Cancel        bool `protobuf:"varint,6,opt,name=cancel,proto3" json:"cancel,omitempty"`
+	ValidateOnly  bool `protobuf:"varint,7,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReassignTopicRequest) Reset() {
+	*x = ReassignTopicRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReassignTopicRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReassignTopicRequest) ProtoMessage() {}
+
+func (x *ReassignTopicRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReassignTopicRequest.ProtoReflect.Descriptor instead.
+func (*ReassignTopicRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ReassignTopicRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ReassignTopicRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ReassignTopicRequest) GetPartition() int32 {
+	if x != nil && x.Partition != nil {
+		return *x.Partition
+	}
+	return 0
+}
+
+func (x *ReassignTopicRequest) GetBrokers() []int64 {
+	if x != nil {
+		return x.Brokers
+	}
+	return nil
+}
+
+func (x *ReassignTopicRequest) GetReplicationFactor() int32 {
+	if x != nil {
+		return x.ReplicationFactor
+	}
+	return 0
+}
+
+func (x *ReassignTopicRequest) GetCancel() bool {
+	if x != nil {
+		return x.Cancel
+	}
+	return false
+}
+
+func (x *ReassignTopicRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+type ReassignTopicResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Moves         []*Move                `protobuf:"bytes,1,rep,name=moves,proto3" json:"moves,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReassignTopicResponse) Reset() {
+	*x = ReassignTopicResponse{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReassignTopicResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReassignTopicResponse) ProtoMessage() {}
+
+func (x *ReassignTopicResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReassignTopicResponse.ProtoReflect.Descriptor instead.
+func (*ReassignTopicResponse) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ReassignTopicResponse) GetMoves() []*Move {
+	if x != nil {
+		return x.Moves
+	}
+	return nil
+}
+
+type TransferLeaderRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Topic     string                 `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32                  `protobuf:"varint,3,opt,name=partition,proto3" json:"partition,omitempty"`
+	// A member of the partition; 0 = SQ chooses.
+	Broker        int64 `protobuf:"varint,4,opt,name=broker,proto3" json:"broker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferLeaderRequest) Reset() {
+	*x = TransferLeaderRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferLeaderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferLeaderRequest) ProtoMessage() {}
+
+func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
+func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *TransferLeaderRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *TransferLeaderRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *TransferLeaderRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *TransferLeaderRequest) GetBroker() int64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+type ForceRecoverRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Topic     string                 `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32                  `protobuf:"varint,3,opt,name=partition,proto3" json:"partition,omitempty"`
+	// False = change nothing and tell what would be lost.
+	AcceptLoss    bool `protobuf:"varint,4,opt,name=accept_loss,json=acceptLoss,proto3" json:"accept_loss,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForceRecoverRequest) Reset() {
+	*x = ForceRecoverRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForceRecoverRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForceRecoverRequest) ProtoMessage() {}
+
+func (x *ForceRecoverRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForceRecoverRequest.ProtoReflect.Descriptor instead.
+func (*ForceRecoverRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ForceRecoverRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ForceRecoverRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ForceRecoverRequest) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ForceRecoverRequest) GetAcceptLoss() bool {
+	if x != nil {
+		return x.AcceptLoss
+	}
+	return false
+}
+
+// A forced recovery, or what it would be.
+type Recovery struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Topic     string                 `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	TopicId   string                 `protobuf:"bytes,3,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
+	Partition int32                  `protobuf:"varint,4,opt,name=partition,proto3" json:"partition,omitempty"`
+	// False: nothing was changed.
+	Done bool `protobuf:"varint,5,opt,name=done,proto3" json:"done,omitempty"`
+	// Of the epoch that begins with it.
+	Epoch int64 `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The new lineage. Empty if nothing was changed.
+	Lineage     string                 `protobuf:"bytes,7,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	RecoverTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=recover_time,json=recoverTime,proto3" json:"recover_time,omitempty"`
+	// The broker whose replica the partition goes on from, and what that replica has.
+	Survivor      int64 `protobuf:"varint,9,opt,name=survivor,proto3" json:"survivor,omitempty"`
+	SurvivorEpoch int64 `protobuf:"varint,10,opt,name=survivor_epoch,json=survivorEpoch,proto3" json:"survivor_epoch,omitempty"`
+	SurvivorEnd   int64 `protobuf:"varint,11,opt,name=survivor_end,json=survivorEnd,proto3" json:"survivor_end,omitempty"`
+	// The members whose majority is gone, each with what is known of it.
+	Members []*RecoveryMember `protobuf:"bytes,12,rep,name=members,proto3" json:"members,omitempty"`
+	// The highest offset that is known to have been acknowledged, of all that answered. Acknowledged records from survivor_end on are lost.
+	HighWatermark int64 `protobuf:"varint,13,opt,name=high_watermark,json=highWatermark,proto3" json:"high_watermark,omitempty"`
+	// What is lost, in words.
+	Loss          string `protobuf:"bytes,14,opt,name=loss,proto3" json:"loss,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recovery) Reset() {
+	*x = Recovery{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recovery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recovery) ProtoMessage() {}
+
+func (x *Recovery) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recovery.ProtoReflect.Descriptor instead.
+func (*Recovery) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Recovery) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Recovery) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Recovery) GetTopicId() string {
+	if x != nil {
+		return x.TopicId
+	}
+	return ""
+}
+
+func (x *Recovery) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Recovery) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *Recovery) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Recovery) GetLineage() string {
+	if x != nil {
+		return x.Lineage
+	}
+	return ""
+}
+
+func (x *Recovery) GetRecoverTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RecoverTime
+	}
+	return nil
+}
+
+func (x *Recovery) GetSurvivor() int64 {
+	if x != nil {
+		return x.Survivor
+	}
+	return 0
+}
+
+func (x *Recovery) GetSurvivorEpoch() int64 {
+	if x != nil {
+		return x.SurvivorEpoch
+	}
+	return 0
+}
+
+func (x *Recovery) GetSurvivorEnd() int64 {
+	if x != nil {
+		return x.SurvivorEnd
+	}
+	return 0
+}
+
+func (x *Recovery) GetMembers() []*RecoveryMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *Recovery) GetHighWatermark() int64 {
+	if x != nil {
+		return x.HighWatermark
+	}
+	return 0
+}
+
+func (x *Recovery) GetLoss() string {
+	if x != nil {
+		return x.Loss
+	}
+	return ""
+}
+
+// What is known of a member in a forced recovery.
+type RecoveryMember struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Broker  int64                  `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	Replica string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`
+	// False: its broker does not answer, or has not got it.
+	Found         bool  `protobuf:"varint,3,opt,name=found,proto3" json:"found,omitempty"`
+	LastEpoch     int64 `protobuf:"varint,4,opt,name=last_epoch,json=lastEpoch,proto3" json:"last_epoch,omitempty"`
+	End           int64 `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`
+	HighWatermark int64 `protobuf:"varint,6,opt,name=high_watermark,json=highWatermark,proto3" json:"high_watermark,omitempty"`
+	Faulty        bool  `protobuf:"varint,7,opt,name=faulty,proto3" json:"faulty,omitempty"`
+	// Why it was not found.
+	Error         string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecoveryMember) Reset() {
+	*x = RecoveryMember{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecoveryMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecoveryMember) ProtoMessage() {}
+
+func (x *RecoveryMember) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecoveryMember.ProtoReflect.Descriptor instead.
+func (*RecoveryMember) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RecoveryMember) GetBroker() int64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+func (x *RecoveryMember) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *RecoveryMember) GetFound() bool {
+	if x != nil {
+		return x.Found
+	}
+	return false
+}
+
+func (x *RecoveryMember) GetLastEpoch() int64 {
+	if x != nil {
+		return x.LastEpoch
+	}
+	return 0
+}
+
+func (x *RecoveryMember) GetEnd() int64 {
+	if x != nil {
+		return x.End
+	}
+	return 0
+}
+
+func (x *RecoveryMember) GetHighWatermark() int64 {
+	if x != nil {
+		return x.HighWatermark
+	}
+	return 0
+}
+
+func (x *RecoveryMember) GetFaulty() bool {
+	if x != nil {
+		return x.Faulty
+	}
+	return false
+}
+
+func (x *RecoveryMember) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
 }
 
 // A namespace.
@@ -1335,7 +2256,7 @@ type Namespace struct {
 
 func (x *Namespace) Reset() {
 	*x = Namespace{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[17]
+	mi := &file_sq_control_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +2268,7 @@ func (x *Namespace) String() string {
 func (*Namespace) ProtoMessage() {}
 
 func (x *Namespace) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[17]
+	mi := &file_sq_control_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +2281,7 @@ func (x *Namespace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Namespace.ProtoReflect.Descriptor instead.
 func (*Namespace) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Namespace) GetNamespace() string {
@@ -1387,7 +2308,7 @@ type CreateNamespaceRequest struct {
 
 func (x *CreateNamespaceRequest) Reset() {
 	*x = CreateNamespaceRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[18]
+	mi := &file_sq_control_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +2320,7 @@ func (x *CreateNamespaceRequest) String() string {
 func (*CreateNamespaceRequest) ProtoMessage() {}
 
 func (x *CreateNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[18]
+	mi := &file_sq_control_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +2333,7 @@ func (x *CreateNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*CreateNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreateNamespaceRequest) GetNamespace() *Namespace {
@@ -1439,7 +2360,7 @@ type ListNamespacesRequest struct {
 
 func (x *ListNamespacesRequest) Reset() {
 	*x = ListNamespacesRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[19]
+	mi := &file_sq_control_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +2372,7 @@ func (x *ListNamespacesRequest) String() string {
 func (*ListNamespacesRequest) ProtoMessage() {}
 
 func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[19]
+	mi := &file_sq_control_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +2385,7 @@ func (x *ListNamespacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesRequest.ProtoReflect.Descriptor instead.
 func (*ListNamespacesRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListNamespacesRequest) GetPageSize() int32 {
@@ -1491,7 +2412,7 @@ type ListNamespacesResponse struct {
 
 func (x *ListNamespacesResponse) Reset() {
 	*x = ListNamespacesResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[20]
+	mi := &file_sq_control_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +2424,7 @@ func (x *ListNamespacesResponse) String() string {
 func (*ListNamespacesResponse) ProtoMessage() {}
 
 func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[20]
+	mi := &file_sq_control_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +2437,7 @@ func (x *ListNamespacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNamespacesResponse.ProtoReflect.Descriptor instead.
 func (*ListNamespacesResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListNamespacesResponse) GetNamespaces() []*Namespace {
@@ -1542,7 +2463,7 @@ type DeleteNamespaceRequest struct {
 
 func (x *DeleteNamespaceRequest) Reset() {
 	*x = DeleteNamespaceRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[21]
+	mi := &file_sq_control_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +2475,7 @@ func (x *DeleteNamespaceRequest) String() string {
 func (*DeleteNamespaceRequest) ProtoMessage() {}
 
 func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[21]
+	mi := &file_sq_control_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +2488,7 @@ func (x *DeleteNamespaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteNamespaceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteNamespaceRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeleteNamespaceRequest) GetNamespace() string {
@@ -1585,7 +2506,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[22]
+	mi := &file_sq_control_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +2518,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[22]
+	mi := &file_sq_control_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +2531,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 // The cluster.
@@ -1625,13 +2546,22 @@ type Cluster struct {
 	Topics                  int32  `protobuf:"varint,6,opt,name=topics,proto3" json:"topics,omitempty"`
 	Partitions              int32  `protobuf:"varint,7,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	PartitionsWithoutLeader int32  `protobuf:"varint,8,opt,name=partitions_without_leader,json=partitionsWithoutLeader,proto3" json:"partitions_without_leader,omitempty"`
-	unknownFields           protoimpl.UnknownFields
-	sizeCache               protoimpl.SizeCache
+	// Partitions that have fewer live members than their topic asks for.
+	UnderReplicatedPartitions int32 `protobuf:"varint,9,opt,name=under_replicated_partitions,json=underReplicatedPartitions,proto3" json:"under_replicated_partitions,omitempty"`
+	// Changes of members under way, and those that wait.
+	MovesStarted int32 `protobuf:"varint,10,opt,name=moves_started,json=movesStarted,proto3" json:"moves_started,omitempty"`
+	MovesWaiting int32 `protobuf:"varint,11,opt,name=moves_waiting,json=movesWaiting,proto3" json:"moves_waiting,omitempty"`
+	// Forced recoveries there ever were.
+	Recoveries int32 `protobuf:"varint,12,opt,name=recoveries,proto3" json:"recoveries,omitempty"`
+	// What versions of software the services run, each once.
+	Software      []string `protobuf:"bytes,13,rep,name=software,proto3" json:"software,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[23]
+	mi := &file_sq_control_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +2573,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[23]
+	mi := &file_sq_control_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +2586,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Cluster) GetClusterId() string {
@@ -1715,6 +2645,41 @@ func (x *Cluster) GetPartitionsWithoutLeader() int32 {
 	return 0
 }
 
+func (x *Cluster) GetUnderReplicatedPartitions() int32 {
+	if x != nil {
+		return x.UnderReplicatedPartitions
+	}
+	return 0
+}
+
+func (x *Cluster) GetMovesStarted() int32 {
+	if x != nil {
+		return x.MovesStarted
+	}
+	return 0
+}
+
+func (x *Cluster) GetMovesWaiting() int32 {
+	if x != nil {
+		return x.MovesWaiting
+	}
+	return 0
+}
+
+func (x *Cluster) GetRecoveries() int32 {
+	if x != nil {
+		return x.Recoveries
+	}
+	return 0
+}
+
+func (x *Cluster) GetSoftware() []string {
+	if x != nil {
+		return x.Software
+	}
+	return nil
+}
+
 type ListBrokersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1723,7 +2688,7 @@ type ListBrokersRequest struct {
 
 func (x *ListBrokersRequest) Reset() {
 	*x = ListBrokersRequest{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[24]
+	mi := &file_sq_control_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +2700,7 @@ func (x *ListBrokersRequest) String() string {
 func (*ListBrokersRequest) ProtoMessage() {}
 
 func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[24]
+	mi := &file_sq_control_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +2713,7 @@ func (x *ListBrokersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersRequest.ProtoReflect.Descriptor instead.
 func (*ListBrokersRequest) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 type ListBrokersResponse struct {
@@ -1760,7 +2725,7 @@ type ListBrokersResponse struct {
 
 func (x *ListBrokersResponse) Reset() {
 	*x = ListBrokersResponse{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[25]
+	mi := &file_sq_control_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +2737,7 @@ func (x *ListBrokersResponse) String() string {
 func (*ListBrokersResponse) ProtoMessage() {}
 
 func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[25]
+	mi := &file_sq_control_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +2750,7 @@ func (x *ListBrokersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBrokersResponse.ProtoReflect.Descriptor instead.
 func (*ListBrokersResponse) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListBrokersResponse) GetBrokers() []*Broker {
@@ -1797,22 +2762,29 @@ func (x *ListBrokersResponse) GetBrokers() []*Broker {
 
 // A broker.
 type Broker struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Live          bool                   `protobuf:"varint,2,opt,name=live,proto3" json:"live,omitempty"`
-	Incarnation   int64                  `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Zone          string                 `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
-	Address       string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
-	Software      string                 `protobuf:"bytes,6,opt,name=software,proto3" json:"software,omitempty"`
-	Leads         int32                  `protobuf:"varint,7,opt,name=leads,proto3" json:"leads,omitempty"`
-	Replicas      int32                  `protobuf:"varint,8,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Id          int64                  `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Live        bool                   `protobuf:"varint,2,opt,name=live,proto3" json:"live,omitempty"`
+	Incarnation int64                  `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Zone        string                 `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
+	Address     string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
+	Software    string                 `protobuf:"bytes,6,opt,name=software,proto3" json:"software,omitempty"`
+	Leads       int32                  `protobuf:"varint,7,opt,name=leads,proto3" json:"leads,omitempty"`
+	// Members and learners.
+	Replicas int32       `protobuf:"varint,8,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	State    BrokerState `protobuf:"varint,9,opt,name=state,proto3,enum=sq.control.v1.BrokerState" json:"state,omitempty"`
+	Disks    []*Disk     `protobuf:"bytes,10,rep,name=disks,proto3" json:"disks,omitempty"`
+	// Brokers that say they do not reach it.
+	SuspectedBy []int64 `protobuf:"varint,11,rep,packed,name=suspected_by,json=suspectedBy,proto3" json:"suspected_by,omitempty"`
+	// Set while it is being decommissioned: how many replicas it had when that began, of which `replicas` are left.
+	DecommissionTotal int32 `protobuf:"varint,12,opt,name=decommission_total,json=decommissionTotal,proto3" json:"decommission_total,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Broker) Reset() {
 	*x = Broker{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[26]
+	mi := &file_sq_control_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +2796,7 @@ func (x *Broker) String() string {
 func (*Broker) ProtoMessage() {}
 
 func (x *Broker) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[26]
+	mi := &file_sq_control_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +2809,7 @@ func (x *Broker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Broker.ProtoReflect.Descriptor instead.
 func (*Broker) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Broker) GetId() int64 {
@@ -1896,6 +2868,564 @@ func (x *Broker) GetReplicas() int32 {
 	return 0
 }
 
+func (x *Broker) GetState() BrokerState {
+	if x != nil {
+		return x.State
+	}
+	return BrokerState_BROKER_STATE_UNSPECIFIED
+}
+
+func (x *Broker) GetDisks() []*Disk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *Broker) GetSuspectedBy() []int64 {
+	if x != nil {
+		return x.SuspectedBy
+	}
+	return nil
+}
+
+func (x *Broker) GetDecommissionTotal() int32 {
+	if x != nil {
+		return x.DecommissionTotal
+	}
+	return 0
+}
+
+// A data disk of a broker.
+type Disk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// ok, slow, full, poisoned or retired.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// 0 = not told.
+	FreeBytes     int64 `protobuf:"varint,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	TotalBytes    int64 `protobuf:"varint,4,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Disk) Reset() {
+	*x = Disk{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Disk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Disk) ProtoMessage() {}
+
+func (x *Disk) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Disk.ProtoReflect.Descriptor instead.
+func (*Disk) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Disk) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Disk) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Disk) GetFreeBytes() int64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *Disk) GetTotalBytes() int64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+type CanStopRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Broker        int64                  `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CanStopRequest) Reset() {
+	*x = CanStopRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CanStopRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CanStopRequest) ProtoMessage() {}
+
+func (x *CanStopRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CanStopRequest.ProtoReflect.Descriptor instead.
+func (*CanStopRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *CanStopRequest) GetBroker() int64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+type CanStopResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Safe  bool                   `protobuf:"varint,1,opt,name=safe,proto3" json:"safe,omitempty"`
+	// Why not, or what makes it safe.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CanStopResponse) Reset() {
+	*x = CanStopResponse{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CanStopResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CanStopResponse) ProtoMessage() {}
+
+func (x *CanStopResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CanStopResponse.ProtoReflect.Descriptor instead.
+func (*CanStopResponse) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *CanStopResponse) GetSafe() bool {
+	if x != nil {
+		return x.Safe
+	}
+	return false
+}
+
+func (x *CanStopResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type DrainBrokerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Broker        int64                  `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainBrokerRequest) Reset() {
+	*x = DrainBrokerRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainBrokerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainBrokerRequest) ProtoMessage() {}
+
+func (x *DrainBrokerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainBrokerRequest.ProtoReflect.Descriptor instead.
+func (*DrainBrokerRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *DrainBrokerRequest) GetBroker() int64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+type UndrainBrokerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Broker        int64                  `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainBrokerRequest) Reset() {
+	*x = UndrainBrokerRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainBrokerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainBrokerRequest) ProtoMessage() {}
+
+func (x *UndrainBrokerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainBrokerRequest.ProtoReflect.Descriptor instead.
+func (*UndrainBrokerRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *UndrainBrokerRequest) GetBroker() int64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+type DecommissionBrokerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Broker        int64                  `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	ValidateOnly  bool                   `protobuf:"varint,2,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecommissionBrokerRequest) Reset() {
+	*x = DecommissionBrokerRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecommissionBrokerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecommissionBrokerRequest) ProtoMessage() {}
+
+func (x *DecommissionBrokerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecommissionBrokerRequest.ProtoReflect.Descriptor instead.
+func (*DecommissionBrokerRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *DecommissionBrokerRequest) GetBroker() int64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+func (x *DecommissionBrokerRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+type RecommissionBrokerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Broker        int64                  `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecommissionBrokerRequest) Reset() {
+	*x = RecommissionBrokerRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecommissionBrokerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecommissionBrokerRequest) ProtoMessage() {}
+
+func (x *RecommissionBrokerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecommissionBrokerRequest.ProtoReflect.Descriptor instead.
+func (*RecommissionBrokerRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *RecommissionBrokerRequest) GetBroker() int64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+type ListMovesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most this many; 0 = 100, at most 1000.
+	PageSize      int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMovesRequest) Reset() {
+	*x = ListMovesRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMovesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMovesRequest) ProtoMessage() {}
+
+func (x *ListMovesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMovesRequest.ProtoReflect.Descriptor instead.
+func (*ListMovesRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ListMovesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+type ListMovesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Moves []*Move                `protobuf:"bytes,1,rep,name=moves,proto3" json:"moves,omitempty"`
+	// Of all, listed or not.
+	Total         int32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListMovesResponse) Reset() {
+	*x = ListMovesResponse{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListMovesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListMovesResponse) ProtoMessage() {}
+
+func (x *ListMovesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListMovesResponse.ProtoReflect.Descriptor instead.
+func (*ListMovesResponse) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ListMovesResponse) GetMoves() []*Move {
+	if x != nil {
+		return x.Moves
+	}
+	return nil
+}
+
+func (x *ListMovesResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+type ListRecoveriesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRecoveriesRequest) Reset() {
+	*x = ListRecoveriesRequest{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRecoveriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRecoveriesRequest) ProtoMessage() {}
+
+func (x *ListRecoveriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRecoveriesRequest.ProtoReflect.Descriptor instead.
+func (*ListRecoveriesRequest) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{44}
+}
+
+type ListRecoveriesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Recoveries    []*Recovery            `protobuf:"bytes,1,rep,name=recoveries,proto3" json:"recoveries,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRecoveriesResponse) Reset() {
+	*x = ListRecoveriesResponse{}
+	mi := &file_sq_control_v1_control_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRecoveriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRecoveriesResponse) ProtoMessage() {}
+
+func (x *ListRecoveriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_control_v1_control_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRecoveriesResponse.ProtoReflect.Descriptor instead.
+func (*ListRecoveriesResponse) Descriptor() ([]byte, []int) {
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *ListRecoveriesResponse) GetRecoveries() []*Recovery {
+	if x != nil {
+		return x.Recoveries
+	}
+	return nil
+}
+
 type SealTopicResponse_SealedPartition struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -1908,7 +3438,7 @@ type SealTopicResponse_SealedPartition struct {
 
 func (x *SealTopicResponse_SealedPartition) Reset() {
 	*x = SealTopicResponse_SealedPartition{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[27]
+	mi := &file_sq_control_v1_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +3450,7 @@ func (x *SealTopicResponse_SealedPartition) String() string {
 func (*SealTopicResponse_SealedPartition) ProtoMessage() {}
 
 func (x *SealTopicResponse_SealedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[27]
+	mi := &file_sq_control_v1_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +3463,7 @@ func (x *SealTopicResponse_SealedPartition) ProtoReflect() protoreflect.Message 
 
 // Deprecated: Use SealTopicResponse_SealedPartition.ProtoReflect.Descriptor instead.
 func (*SealTopicResponse_SealedPartition) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{14, 0}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{16, 0}
 }
 
 func (x *SealTopicResponse_SealedPartition) GetPartition() int32 {
@@ -1968,7 +3498,7 @@ type TrimTopicResponse_TrimmedPartition struct {
 
 func (x *TrimTopicResponse_TrimmedPartition) Reset() {
 	*x = TrimTopicResponse_TrimmedPartition{}
-	mi := &file_sq_control_v1_control_proto_msgTypes[28]
+	mi := &file_sq_control_v1_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +3510,7 @@ func (x *TrimTopicResponse_TrimmedPartition) String() string {
 func (*TrimTopicResponse_TrimmedPartition) ProtoMessage() {}
 
 func (x *TrimTopicResponse_TrimmedPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_sq_control_v1_control_proto_msgTypes[28]
+	mi := &file_sq_control_v1_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +3523,7 @@ func (x *TrimTopicResponse_TrimmedPartition) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use TrimTopicResponse_TrimmedPartition.ProtoReflect.Descriptor instead.
 func (*TrimTopicResponse_TrimmedPartition) Descriptor() ([]byte, []int) {
-	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{16, 0}
+	return file_sq_control_v1_control_proto_rawDescGZIP(), []int{18, 0}
 }
 
 func (x *TrimTopicResponse_TrimmedPartition) GetPartition() int32 {
@@ -2060,7 +3590,7 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\x10partition_states\x18\x0f \x03(\v2\x18.sq.control.v1.PartitionR\x0fpartitionStates\x12A\n" +
 	"\n" +
 	"compaction\x18\x10 \x01(\v2!.sq.control.v1.CompactionSettingsR\n" +
-	"compaction\"\xb4\x03\n" +
+	"compaction\"\xc7\x04\n" +
 	"\tPartition\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x16\n" +
@@ -2082,7 +3612,31 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"durability\x18\x0e \x01(\tR\n" +
 	"durability\x12\x14\n" +
-	"\x05error\x18\x0f \x01(\tR\x05error\"\xa2\x01\n" +
+	"\x05error\x18\x0f \x01(\tR\x05error\x12\x1a\n" +
+	"\blearners\x18\x10 \x03(\x03R\blearners\x122\n" +
+	"\breplicas\x18\x11 \x03(\v2\x16.sq.control.v1.ReplicaR\breplicas\x12'\n" +
+	"\x04move\x18\x12 \x01(\v2\x13.sq.control.v1.MoveR\x04move\x12\x18\n" +
+	"\alineage\x18\x13 \x01(\tR\alineage\"\x8a\x02\n" +
+	"\aReplica\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x03R\x06broker\x12\x18\n" +
+	"\areplica\x18\x02 \x01(\tR\areplica\x12\x18\n" +
+	"\alearner\x18\x03 \x01(\bR\alearner\x12\x16\n" +
+	"\x06leader\x18\x04 \x01(\bR\x06leader\x12\x14\n" +
+	"\x05match\x18\x05 \x01(\x03R\x05match\x12\x10\n" +
+	"\x03lag\x18\x06 \x01(\x03R\x03lag\x12%\n" +
+	"\x0ehigh_watermark\x18\a \x01(\x03R\rhighWatermark\x128\n" +
+	"\n" +
+	"last_heard\x18\b \x01(\v2\x19.google.protobuf.DurationR\tlastHeard\x12\x12\n" +
+	"\x04live\x18\t \x01(\bR\x04live\"\x82\x02\n" +
+	"\x04Move\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x03 \x01(\x05R\tpartition\x12\x12\n" +
+	"\x04from\x18\x04 \x03(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\x05 \x03(\x03R\x02to\x121\n" +
+	"\x06reason\x18\x06 \x01(\x0e2\x19.sq.control.v1.MoveReasonR\x06reason\x12\x18\n" +
+	"\astarted\x18\a \x01(\bR\astarted\x127\n" +
+	"\tplan_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bplanTime\"\xa2\x01\n" +
 	"\x12CreateTopicRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12*\n" +
 	"\x05topic\x18\x02 \x01(\v2\x14.sq.control.v1.TopicR\x05topic\x12\x1d\n" +
@@ -2144,7 +3698,56 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x1b\n" +
 	"\tlog_start\x18\x02 \x01(\x03R\blogStart\x12\x1f\n" +
 	"\vlocal_start\x18\x03 \x01(\x03R\n" +
-	"localStart\"f\n" +
+	"localStart\"\x81\x02\n" +
+	"\x14ReassignTopicRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12!\n" +
+	"\tpartition\x18\x03 \x01(\x05H\x00R\tpartition\x88\x01\x01\x12\x18\n" +
+	"\abrokers\x18\x04 \x03(\x03R\abrokers\x12-\n" +
+	"\x12replication_factor\x18\x05 \x01(\x05R\x11replicationFactor\x12\x16\n" +
+	"\x06cancel\x18\x06 \x01(\bR\x06cancel\x12#\n" +
+	"\rvalidate_only\x18\a \x01(\bR\fvalidateOnlyB\f\n" +
+	"\n" +
+	"_partition\"B\n" +
+	"\x15ReassignTopicResponse\x12)\n" +
+	"\x05moves\x18\x01 \x03(\v2\x13.sq.control.v1.MoveR\x05moves\"\x81\x01\n" +
+	"\x15TransferLeaderRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x03 \x01(\x05R\tpartition\x12\x16\n" +
+	"\x06broker\x18\x04 \x01(\x03R\x06broker\"\x88\x01\n" +
+	"\x13ForceRecoverRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x03 \x01(\x05R\tpartition\x12\x1f\n" +
+	"\vaccept_loss\x18\x04 \x01(\bR\n" +
+	"acceptLoss\"\xd4\x03\n" +
+	"\bRecovery\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x19\n" +
+	"\btopic_id\x18\x03 \x01(\tR\atopicId\x12\x1c\n" +
+	"\tpartition\x18\x04 \x01(\x05R\tpartition\x12\x12\n" +
+	"\x04done\x18\x05 \x01(\bR\x04done\x12\x14\n" +
+	"\x05epoch\x18\x06 \x01(\x03R\x05epoch\x12\x18\n" +
+	"\alineage\x18\a \x01(\tR\alineage\x12=\n" +
+	"\frecover_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vrecoverTime\x12\x1a\n" +
+	"\bsurvivor\x18\t \x01(\x03R\bsurvivor\x12%\n" +
+	"\x0esurvivor_epoch\x18\n" +
+	" \x01(\x03R\rsurvivorEpoch\x12!\n" +
+	"\fsurvivor_end\x18\v \x01(\x03R\vsurvivorEnd\x127\n" +
+	"\amembers\x18\f \x03(\v2\x1d.sq.control.v1.RecoveryMemberR\amembers\x12%\n" +
+	"\x0ehigh_watermark\x18\r \x01(\x03R\rhighWatermark\x12\x12\n" +
+	"\x04loss\x18\x0e \x01(\tR\x04loss\"\xde\x01\n" +
+	"\x0eRecoveryMember\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x03R\x06broker\x12\x18\n" +
+	"\areplica\x18\x02 \x01(\tR\areplica\x12\x14\n" +
+	"\x05found\x18\x03 \x01(\bR\x05found\x12\x1d\n" +
+	"\n" +
+	"last_epoch\x18\x04 \x01(\x03R\tlastEpoch\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\x03R\x03end\x12%\n" +
+	"\x0ehigh_watermark\x18\x06 \x01(\x03R\rhighWatermark\x12\x16\n" +
+	"\x06faulty\x18\a \x01(\bR\x06faulty\x12\x14\n" +
+	"\x05error\x18\b \x01(\tR\x05error\"f\n" +
 	"\tNamespace\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12;\n" +
 	"\vcreate_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -2164,7 +3767,7 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"6\n" +
 	"\x16DeleteNamespaceRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\"\x13\n" +
-	"\x11GetClusterRequest\"\x8e\x02\n" +
+	"\x11GetClusterRequest\"\xd4\x03\n" +
 	"\aCluster\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12 \n" +
@@ -2176,10 +3779,18 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"partitions\x18\a \x01(\x05R\n" +
 	"partitions\x12:\n" +
-	"\x19partitions_without_leader\x18\b \x01(\x05R\x17partitionsWithoutLeader\"\x14\n" +
+	"\x19partitions_without_leader\x18\b \x01(\x05R\x17partitionsWithoutLeader\x12>\n" +
+	"\x1bunder_replicated_partitions\x18\t \x01(\x05R\x19underReplicatedPartitions\x12#\n" +
+	"\rmoves_started\x18\n" +
+	" \x01(\x05R\fmovesStarted\x12#\n" +
+	"\rmoves_waiting\x18\v \x01(\x05R\fmovesWaiting\x12\x1e\n" +
+	"\n" +
+	"recoveries\x18\f \x01(\x05R\n" +
+	"recoveries\x12\x1a\n" +
+	"\bsoftware\x18\r \x03(\tR\bsoftware\"\x14\n" +
 	"\x12ListBrokersRequest\"F\n" +
 	"\x13ListBrokersResponse\x12/\n" +
-	"\abrokers\x18\x01 \x03(\v2\x15.sq.control.v1.BrokerR\abrokers\"\xca\x01\n" +
+	"\abrokers\x18\x01 \x03(\v2\x15.sq.control.v1.BrokerR\abrokers\"\xf9\x02\n" +
 	"\x06Broker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12\x12\n" +
 	"\x04live\x18\x02 \x01(\bR\x04live\x12 \n" +
@@ -2188,7 +3799,43 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x1a\n" +
 	"\bsoftware\x18\x06 \x01(\tR\bsoftware\x12\x14\n" +
 	"\x05leads\x18\a \x01(\x05R\x05leads\x12\x1a\n" +
-	"\breplicas\x18\b \x01(\x05R\breplicas*W\n" +
+	"\breplicas\x18\b \x01(\x05R\breplicas\x120\n" +
+	"\x05state\x18\t \x01(\x0e2\x1a.sq.control.v1.BrokerStateR\x05state\x12)\n" +
+	"\x05disks\x18\n" +
+	" \x03(\v2\x13.sq.control.v1.DiskR\x05disks\x12!\n" +
+	"\fsuspected_by\x18\v \x03(\x03R\vsuspectedBy\x12-\n" +
+	"\x12decommission_total\x18\f \x01(\x05R\x11decommissionTotal\"l\n" +
+	"\x04Disk\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x03 \x01(\x03R\tfreeBytes\x12\x1f\n" +
+	"\vtotal_bytes\x18\x04 \x01(\x03R\n" +
+	"totalBytes\"(\n" +
+	"\x0eCanStopRequest\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x03R\x06broker\"=\n" +
+	"\x0fCanStopResponse\x12\x12\n" +
+	"\x04safe\x18\x01 \x01(\bR\x04safe\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\",\n" +
+	"\x12DrainBrokerRequest\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x03R\x06broker\".\n" +
+	"\x14UndrainBrokerRequest\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x03R\x06broker\"X\n" +
+	"\x19DecommissionBrokerRequest\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x03R\x06broker\x12#\n" +
+	"\rvalidate_only\x18\x02 \x01(\bR\fvalidateOnly\"3\n" +
+	"\x19RecommissionBrokerRequest\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x03R\x06broker\"/\n" +
+	"\x10ListMovesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\"T\n" +
+	"\x11ListMovesResponse\x12)\n" +
+	"\x05moves\x18\x01 \x03(\v2\x13.sq.control.v1.MoveR\x05moves\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\"\x17\n" +
+	"\x15ListRecoveriesRequest\"Q\n" +
+	"\x16ListRecoveriesResponse\x127\n" +
+	"\n" +
+	"recoveries\x18\x01 \x03(\v2\x17.sq.control.v1.RecoveryR\n" +
+	"recoveries*W\n" +
 	"\n" +
 	"Durability\x12\x1a\n" +
 	"\x16DURABILITY_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -2197,7 +3844,23 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\aCleanup\x12\x17\n" +
 	"\x13CLEANUP_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eCLEANUP_DELETE\x10\x01\x12\x13\n" +
-	"\x0fCLEANUP_COMPACT\x10\x022\xd1\b\n" +
+	"\x0fCLEANUP_COMPACT\x10\x02*\xb1\x01\n" +
+	"\n" +
+	"MoveReason\x12\x1b\n" +
+	"\x17MOVE_REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14MOVE_REASON_REASSIGN\x10\x01\x12\"\n" +
+	"\x1eMOVE_REASON_REPLICATION_FACTOR\x10\x02\x12\x1c\n" +
+	"\x18MOVE_REASON_DECOMMISSION\x10\x03\x12\x14\n" +
+	"\x10MOVE_REASON_LOST\x10\x04\x12\x14\n" +
+	"\x10MOVE_REASON_DEAD\x10\x05*\xd3\x01\n" +
+	"\vBrokerState\x12\x1c\n" +
+	"\x18BROKER_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11BROKER_STATE_LIVE\x10\x01\x12\x15\n" +
+	"\x11BROKER_STATE_DOWN\x10\x02\x12\x1a\n" +
+	"\x16BROKER_STATE_SUSPECTED\x10\x03\x12\x19\n" +
+	"\x15BROKER_STATE_DRAINING\x10\x04\x12 \n" +
+	"\x1cBROKER_STATE_DECOMMISSIONING\x10\x05\x12\x1f\n" +
+	"\x1bBROKER_STATE_DECOMMISSIONED\x10\x062\xe6\r\n" +
 	"\fTopicService\x12\x8d\x01\n" +
 	"\vCreateTopic\x12!.sq.control.v1.CreateTopicRequest\x1a\x14.sq.control.v1.Topic\"E\x82\xd3\xe4\x93\x02?:\x05topicZ*:\x05topic\"!/v1/namespaces/{namespace}/topics\"\n" +
 	"/v1/topics\x12\x89\x01\n" +
@@ -2208,15 +3871,25 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\vUpdateTopic\x12!.sq.control.v1.UpdateTopicRequest\x1a\x14.sq.control.v1.Topic\"g\x82\xd3\xe4\x93\x02a:\x05topicZ>:\x05topic25/v1/namespaces/{topic.namespace}/topics/{topic.topic}2\x18/v1/topics/{topic.topic}\x12\x91\x01\n" +
 	"\vDeleteTopic\x12!.sq.control.v1.DeleteTopicRequest\x1a\x16.google.protobuf.Empty\"G\x82\xd3\xe4\x93\x02AZ+*)/v1/namespaces/{namespace}/topics/{topic}*\x12/v1/topics/{topic}\x12\xa7\x01\n" +
 	"\tSealTopic\x12\x1f.sq.control.v1.SealTopicRequest\x1a .sq.control.v1.SealTopicResponse\"W\x82\xd3\xe4\x93\x02Q:\x01*Z3:\x01*\"./v1/namespaces/{namespace}/topics/{topic}:seal\"\x17/v1/topics/{topic}:seal\x12\xa7\x01\n" +
-	"\tTrimTopic\x12\x1f.sq.control.v1.TrimTopicRequest\x1a .sq.control.v1.TrimTopicResponse\"W\x82\xd3\xe4\x93\x02Q:\x01*Z3:\x01*\"./v1/namespaces/{namespace}/topics/{topic}:trim\"\x17/v1/topics/{topic}:trim2\xf6\x02\n" +
+	"\tTrimTopic\x12\x1f.sq.control.v1.TrimTopicRequest\x1a .sq.control.v1.TrimTopicResponse\"W\x82\xd3\xe4\x93\x02Q:\x01*Z3:\x01*\"./v1/namespaces/{namespace}/topics/{topic}:trim\"\x17/v1/topics/{topic}:trim\x12\xbb\x01\n" +
+	"\rReassignTopic\x12#.sq.control.v1.ReassignTopicRequest\x1a$.sq.control.v1.ReassignTopicResponse\"_\x82\xd3\xe4\x93\x02Y:\x01*Z7:\x01*\"2/v1/namespaces/{namespace}/topics/{topic}:reassign\"\x1b/v1/topics/{topic}:reassign\x12\xed\x01\n" +
+	"\x0eTransferLeader\x12$.sq.control.v1.TransferLeaderRequest\x1a\x18.sq.control.v1.Partition\"\x9a\x01\x82\xd3\xe4\x93\x02\x93\x01:\x01*ZT:\x01*\"O/v1/namespaces/{namespace}/topics/{topic}/partitions/{partition}:transferLeader\"8/v1/topics/{topic}/partitions/{partition}:transferLeader\x12\xe4\x01\n" +
+	"\fForceRecover\x12\".sq.control.v1.ForceRecoverRequest\x1a\x17.sq.control.v1.Recovery\"\x96\x01\x82\xd3\xe4\x93\x02\x8f\x01:\x01*ZR:\x01*\"M/v1/namespaces/{namespace}/topics/{topic}/partitions/{partition}:forceRecover\"6/v1/topics/{topic}/partitions/{partition}:forceRecover2\xf6\x02\n" +
 	"\x10NamespaceService\x12u\n" +
 	"\x0fCreateNamespace\x12%.sq.control.v1.CreateNamespaceRequest\x1a\x18.sq.control.v1.Namespace\"!\x82\xd3\xe4\x93\x02\x1b:\tnamespace\"\x0e/v1/namespaces\x12u\n" +
 	"\x0eListNamespaces\x12$.sq.control.v1.ListNamespacesRequest\x1a%.sq.control.v1.ListNamespacesResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/namespaces\x12t\n" +
-	"\x0fDeleteNamespace\x12%.sq.control.v1.DeleteNamespaceRequest\x1a\x16.google.protobuf.Empty\"\"\x82\xd3\xe4\x93\x02\x1c*\x1a/v1/namespaces/{namespace}2\xd8\x01\n" +
+	"\x0fDeleteNamespace\x12%.sq.control.v1.DeleteNamespaceRequest\x1a\x16.google.protobuf.Empty\"\"\x82\xd3\xe4\x93\x02\x1c*\x1a/v1/namespaces/{namespace}2\xa4\b\n" +
 	"\x0eClusterService\x12[\n" +
 	"\n" +
 	"GetCluster\x12 .sq.control.v1.GetClusterRequest\x1a\x16.sq.control.v1.Cluster\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x12i\n" +
-	"\vListBrokers\x12!.sq.control.v1.ListBrokersRequest\x1a\".sq.control.v1.ListBrokersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/brokersB;Z9github.com/seedqueue/sq/proto/gen/sq/control/v1;controlv1b\x06proto3"
+	"\vListBrokers\x12!.sq.control.v1.ListBrokersRequest\x1a\".sq.control.v1.ListBrokersResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/brokers\x12n\n" +
+	"\aCanStop\x12\x1d.sq.control.v1.CanStopRequest\x1a\x1e.sq.control.v1.CanStopResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/brokers/{broker}:canStop\x12n\n" +
+	"\vDrainBroker\x12!.sq.control.v1.DrainBrokerRequest\x1a\x15.sq.control.v1.Broker\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/brokers/{broker}:drain\x12t\n" +
+	"\rUndrainBroker\x12#.sq.control.v1.UndrainBrokerRequest\x1a\x15.sq.control.v1.Broker\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/brokers/{broker}:undrain\x12\x83\x01\n" +
+	"\x12DecommissionBroker\x12(.sq.control.v1.DecommissionBrokerRequest\x1a\x15.sq.control.v1.Broker\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/brokers/{broker}:decommission\x12\x83\x01\n" +
+	"\x12RecommissionBroker\x12(.sq.control.v1.RecommissionBrokerRequest\x1a\x15.sq.control.v1.Broker\",\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/brokers/{broker}:recommission\x12i\n" +
+	"\tListMoves\x12\x1f.sq.control.v1.ListMovesRequest\x1a .sq.control.v1.ListMovesResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/cluster/moves\x12}\n" +
+	"\x0eListRecoveries\x12$.sq.control.v1.ListRecoveriesRequest\x1a%.sq.control.v1.ListRecoveriesResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/cluster/recoveriesB;Z9github.com/seedqueue/sq/proto/gen/sq/control/v1;controlv1b\x06proto3"
 
 var (
 	file_sq_control_v1_control_proto_rawDescOnce sync.Once
@@ -2230,100 +3903,153 @@ func file_sq_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_sq_control_v1_control_proto_rawDescData
 }
 
-var file_sq_control_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sq_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_sq_control_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_sq_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_sq_control_v1_control_proto_goTypes = []any{
 	(Durability)(0),                            // 0: sq.control.v1.Durability
 	(Cleanup)(0),                               // 1: sq.control.v1.Cleanup
-	(*Retention)(nil),                          // 2: sq.control.v1.Retention
-	(*LocalRetention)(nil),                     // 3: sq.control.v1.LocalRetention
-	(*CompactionSettings)(nil),                 // 4: sq.control.v1.CompactionSettings
-	(*SegmentSettings)(nil),                    // 5: sq.control.v1.SegmentSettings
-	(*TierSettings)(nil),                       // 6: sq.control.v1.TierSettings
-	(*Topic)(nil),                              // 7: sq.control.v1.Topic
-	(*Partition)(nil),                          // 8: sq.control.v1.Partition
-	(*CreateTopicRequest)(nil),                 // 9: sq.control.v1.CreateTopicRequest
-	(*GetTopicRequest)(nil),                    // 10: sq.control.v1.GetTopicRequest
-	(*ListTopicsRequest)(nil),                  // 11: sq.control.v1.ListTopicsRequest
-	(*ListTopicsResponse)(nil),                 // 12: sq.control.v1.ListTopicsResponse
-	(*UpdateTopicRequest)(nil),                 // 13: sq.control.v1.UpdateTopicRequest
-	(*DeleteTopicRequest)(nil),                 // 14: sq.control.v1.DeleteTopicRequest
-	(*SealTopicRequest)(nil),                   // 15: sq.control.v1.SealTopicRequest
-	(*SealTopicResponse)(nil),                  // 16: sq.control.v1.SealTopicResponse
-	(*TrimTopicRequest)(nil),                   // 17: sq.control.v1.TrimTopicRequest
-	(*TrimTopicResponse)(nil),                  // 18: sq.control.v1.TrimTopicResponse
-	(*Namespace)(nil),                          // 19: sq.control.v1.Namespace
-	(*CreateNamespaceRequest)(nil),             // 20: sq.control.v1.CreateNamespaceRequest
-	(*ListNamespacesRequest)(nil),              // 21: sq.control.v1.ListNamespacesRequest
-	(*ListNamespacesResponse)(nil),             // 22: sq.control.v1.ListNamespacesResponse
-	(*DeleteNamespaceRequest)(nil),             // 23: sq.control.v1.DeleteNamespaceRequest
-	(*GetClusterRequest)(nil),                  // 24: sq.control.v1.GetClusterRequest
-	(*Cluster)(nil),                            // 25: sq.control.v1.Cluster
-	(*ListBrokersRequest)(nil),                 // 26: sq.control.v1.ListBrokersRequest
-	(*ListBrokersResponse)(nil),                // 27: sq.control.v1.ListBrokersResponse
-	(*Broker)(nil),                             // 28: sq.control.v1.Broker
-	(*SealTopicResponse_SealedPartition)(nil),  // 29: sq.control.v1.SealTopicResponse.SealedPartition
-	(*TrimTopicResponse_TrimmedPartition)(nil), // 30: sq.control.v1.TrimTopicResponse.TrimmedPartition
-	(*durationpb.Duration)(nil),                // 31: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),              // 32: google.protobuf.Timestamp
-	(*fieldmaskpb.FieldMask)(nil),              // 33: google.protobuf.FieldMask
-	(*emptypb.Empty)(nil),                      // 34: google.protobuf.Empty
+	(MoveReason)(0),                            // 2: sq.control.v1.MoveReason
+	(BrokerState)(0),                           // 3: sq.control.v1.BrokerState
+	(*Retention)(nil),                          // 4: sq.control.v1.Retention
+	(*LocalRetention)(nil),                     // 5: sq.control.v1.LocalRetention
+	(*CompactionSettings)(nil),                 // 6: sq.control.v1.CompactionSettings
+	(*SegmentSettings)(nil),                    // 7: sq.control.v1.SegmentSettings
+	(*TierSettings)(nil),                       // 8: sq.control.v1.TierSettings
+	(*Topic)(nil),                              // 9: sq.control.v1.Topic
+	(*Partition)(nil),                          // 10: sq.control.v1.Partition
+	(*Replica)(nil),                            // 11: sq.control.v1.Replica
+	(*Move)(nil),                               // 12: sq.control.v1.Move
+	(*CreateTopicRequest)(nil),                 // 13: sq.control.v1.CreateTopicRequest
+	(*GetTopicRequest)(nil),                    // 14: sq.control.v1.GetTopicRequest
+	(*ListTopicsRequest)(nil),                  // 15: sq.control.v1.ListTopicsRequest
+	(*ListTopicsResponse)(nil),                 // 16: sq.control.v1.ListTopicsResponse
+	(*UpdateTopicRequest)(nil),                 // 17: sq.control.v1.UpdateTopicRequest
+	(*DeleteTopicRequest)(nil),                 // 18: sq.control.v1.DeleteTopicRequest
+	(*SealTopicRequest)(nil),                   // 19: sq.control.v1.SealTopicRequest
+	(*SealTopicResponse)(nil),                  // 20: sq.control.v1.SealTopicResponse
+	(*TrimTopicRequest)(nil),                   // 21: sq.control.v1.TrimTopicRequest
+	(*TrimTopicResponse)(nil),                  // 22: sq.control.v1.TrimTopicResponse
+	(*ReassignTopicRequest)(nil),               // 23: sq.control.v1.ReassignTopicRequest
+	(*ReassignTopicResponse)(nil),              // 24: sq.control.v1.ReassignTopicResponse
+	(*TransferLeaderRequest)(nil),              // 25: sq.control.v1.TransferLeaderRequest
+	(*ForceRecoverRequest)(nil),                // 26: sq.control.v1.ForceRecoverRequest
+	(*Recovery)(nil),                           // 27: sq.control.v1.Recovery
+	(*RecoveryMember)(nil),                     // 28: sq.control.v1.RecoveryMember
+	(*Namespace)(nil),                          // 29: sq.control.v1.Namespace
+	(*CreateNamespaceRequest)(nil),             // 30: sq.control.v1.CreateNamespaceRequest
+	(*ListNamespacesRequest)(nil),              // 31: sq.control.v1.ListNamespacesRequest
+	(*ListNamespacesResponse)(nil),             // 32: sq.control.v1.ListNamespacesResponse
+	(*DeleteNamespaceRequest)(nil),             // 33: sq.control.v1.DeleteNamespaceRequest
+	(*GetClusterRequest)(nil),                  // 34: sq.control.v1.GetClusterRequest
+	(*Cluster)(nil),                            // 35: sq.control.v1.Cluster
+	(*ListBrokersRequest)(nil),                 // 36: sq.control.v1.ListBrokersRequest
+	(*ListBrokersResponse)(nil),                // 37: sq.control.v1.ListBrokersResponse
+	(*Broker)(nil),                             // 38: sq.control.v1.Broker
+	(*Disk)(nil),                               // 39: sq.control.v1.Disk
+	(*CanStopRequest)(nil),                     // 40: sq.control.v1.CanStopRequest
+	(*CanStopResponse)(nil),                    // 41: sq.control.v1.CanStopResponse
+	(*DrainBrokerRequest)(nil),                 // 42: sq.control.v1.DrainBrokerRequest
+	(*UndrainBrokerRequest)(nil),               // 43: sq.control.v1.UndrainBrokerRequest
+	(*DecommissionBrokerRequest)(nil),          // 44: sq.control.v1.DecommissionBrokerRequest
+	(*RecommissionBrokerRequest)(nil),          // 45: sq.control.v1.RecommissionBrokerRequest
+	(*ListMovesRequest)(nil),                   // 46: sq.control.v1.ListMovesRequest
+	(*ListMovesResponse)(nil),                  // 47: sq.control.v1.ListMovesResponse
+	(*ListRecoveriesRequest)(nil),              // 48: sq.control.v1.ListRecoveriesRequest
+	(*ListRecoveriesResponse)(nil),             // 49: sq.control.v1.ListRecoveriesResponse
+	(*SealTopicResponse_SealedPartition)(nil),  // 50: sq.control.v1.SealTopicResponse.SealedPartition
+	(*TrimTopicResponse_TrimmedPartition)(nil), // 51: sq.control.v1.TrimTopicResponse.TrimmedPartition
+	(*durationpb.Duration)(nil),                // 52: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),              // 53: google.protobuf.Timestamp
+	(*fieldmaskpb.FieldMask)(nil),              // 54: google.protobuf.FieldMask
+	(*emptypb.Empty)(nil),                      // 55: google.protobuf.Empty
 }
 var file_sq_control_v1_control_proto_depIdxs = []int32{
-	31, // 0: sq.control.v1.Retention.time:type_name -> google.protobuf.Duration
-	31, // 1: sq.control.v1.LocalRetention.time:type_name -> google.protobuf.Duration
-	31, // 2: sq.control.v1.CompactionSettings.tombstone_age:type_name -> google.protobuf.Duration
-	31, // 3: sq.control.v1.SegmentSettings.age:type_name -> google.protobuf.Duration
-	31, // 4: sq.control.v1.TierSettings.max_lag:type_name -> google.protobuf.Duration
-	2,  // 5: sq.control.v1.Topic.retention:type_name -> sq.control.v1.Retention
-	3,  // 6: sq.control.v1.Topic.local_retention:type_name -> sq.control.v1.LocalRetention
+	52, // 0: sq.control.v1.Retention.time:type_name -> google.protobuf.Duration
+	52, // 1: sq.control.v1.LocalRetention.time:type_name -> google.protobuf.Duration
+	52, // 2: sq.control.v1.CompactionSettings.tombstone_age:type_name -> google.protobuf.Duration
+	52, // 3: sq.control.v1.SegmentSettings.age:type_name -> google.protobuf.Duration
+	52, // 4: sq.control.v1.TierSettings.max_lag:type_name -> google.protobuf.Duration
+	4,  // 5: sq.control.v1.Topic.retention:type_name -> sq.control.v1.Retention
+	5,  // 6: sq.control.v1.Topic.local_retention:type_name -> sq.control.v1.LocalRetention
 	0,  // 7: sq.control.v1.Topic.durability:type_name -> sq.control.v1.Durability
 	1,  // 8: sq.control.v1.Topic.cleanup:type_name -> sq.control.v1.Cleanup
-	5,  // 9: sq.control.v1.Topic.segment:type_name -> sq.control.v1.SegmentSettings
-	6,  // 10: sq.control.v1.Topic.tier:type_name -> sq.control.v1.TierSettings
-	32, // 11: sq.control.v1.Topic.create_time:type_name -> google.protobuf.Timestamp
-	8,  // 12: sq.control.v1.Topic.partition_states:type_name -> sq.control.v1.Partition
-	4,  // 13: sq.control.v1.Topic.compaction:type_name -> sq.control.v1.CompactionSettings
-	7,  // 14: sq.control.v1.CreateTopicRequest.topic:type_name -> sq.control.v1.Topic
-	7,  // 15: sq.control.v1.ListTopicsResponse.topics:type_name -> sq.control.v1.Topic
-	7,  // 16: sq.control.v1.UpdateTopicRequest.topic:type_name -> sq.control.v1.Topic
-	33, // 17: sq.control.v1.UpdateTopicRequest.update_mask:type_name -> google.protobuf.FieldMask
-	29, // 18: sq.control.v1.SealTopicResponse.partitions:type_name -> sq.control.v1.SealTopicResponse.SealedPartition
-	32, // 19: sq.control.v1.TrimTopicRequest.before_time:type_name -> google.protobuf.Timestamp
-	30, // 20: sq.control.v1.TrimTopicResponse.partitions:type_name -> sq.control.v1.TrimTopicResponse.TrimmedPartition
-	32, // 21: sq.control.v1.Namespace.create_time:type_name -> google.protobuf.Timestamp
-	19, // 22: sq.control.v1.CreateNamespaceRequest.namespace:type_name -> sq.control.v1.Namespace
-	19, // 23: sq.control.v1.ListNamespacesResponse.namespaces:type_name -> sq.control.v1.Namespace
-	28, // 24: sq.control.v1.ListBrokersResponse.brokers:type_name -> sq.control.v1.Broker
-	9,  // 25: sq.control.v1.TopicService.CreateTopic:input_type -> sq.control.v1.CreateTopicRequest
-	10, // 26: sq.control.v1.TopicService.GetTopic:input_type -> sq.control.v1.GetTopicRequest
-	11, // 27: sq.control.v1.TopicService.ListTopics:input_type -> sq.control.v1.ListTopicsRequest
-	13, // 28: sq.control.v1.TopicService.UpdateTopic:input_type -> sq.control.v1.UpdateTopicRequest
-	14, // 29: sq.control.v1.TopicService.DeleteTopic:input_type -> sq.control.v1.DeleteTopicRequest
-	15, // 30: sq.control.v1.TopicService.SealTopic:input_type -> sq.control.v1.SealTopicRequest
-	17, // 31: sq.control.v1.TopicService.TrimTopic:input_type -> sq.control.v1.TrimTopicRequest
-	20, // 32: sq.control.v1.NamespaceService.CreateNamespace:input_type -> sq.control.v1.CreateNamespaceRequest
-	21, // 33: sq.control.v1.NamespaceService.ListNamespaces:input_type -> sq.control.v1.ListNamespacesRequest
-	23, // 34: sq.control.v1.NamespaceService.DeleteNamespace:input_type -> sq.control.v1.DeleteNamespaceRequest
-	24, // 35: sq.control.v1.ClusterService.GetCluster:input_type -> sq.control.v1.GetClusterRequest
-	26, // 36: sq.control.v1.ClusterService.ListBrokers:input_type -> sq.control.v1.ListBrokersRequest
-	7,  // 37: sq.control.v1.TopicService.CreateTopic:output_type -> sq.control.v1.Topic
-	7,  // 38: sq.control.v1.TopicService.GetTopic:output_type -> sq.control.v1.Topic
-	12, // 39: sq.control.v1.TopicService.ListTopics:output_type -> sq.control.v1.ListTopicsResponse
-	7,  // 40: sq.control.v1.TopicService.UpdateTopic:output_type -> sq.control.v1.Topic
-	34, // 41: sq.control.v1.TopicService.DeleteTopic:output_type -> google.protobuf.Empty
-	16, // 42: sq.control.v1.TopicService.SealTopic:output_type -> sq.control.v1.SealTopicResponse
-	18, // 43: sq.control.v1.TopicService.TrimTopic:output_type -> sq.control.v1.TrimTopicResponse
-	19, // 44: sq.control.v1.NamespaceService.CreateNamespace:output_type -> sq.control.v1.Namespace
-	22, // 45: sq.control.v1.NamespaceService.ListNamespaces:output_type -> sq.control.v1.ListNamespacesResponse
-	34, // 46: sq.control.v1.NamespaceService.DeleteNamespace:output_type -> google.protobuf.Empty
-	25, // 47: sq.control.v1.ClusterService.GetCluster:output_type -> sq.control.v1.Cluster
-	27, // 48: sq.control.v1.ClusterService.ListBrokers:output_type -> sq.control.v1.ListBrokersResponse
-	37, // [37:49] is the sub-list for method output_type
-	25, // [25:37] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	7,  // 9: sq.control.v1.Topic.segment:type_name -> sq.control.v1.SegmentSettings
+	8,  // 10: sq.control.v1.Topic.tier:type_name -> sq.control.v1.TierSettings
+	53, // 11: sq.control.v1.Topic.create_time:type_name -> google.protobuf.Timestamp
+	10, // 12: sq.control.v1.Topic.partition_states:type_name -> sq.control.v1.Partition
+	6,  // 13: sq.control.v1.Topic.compaction:type_name -> sq.control.v1.CompactionSettings
+	11, // 14: sq.control.v1.Partition.replicas:type_name -> sq.control.v1.Replica
+	12, // 15: sq.control.v1.Partition.move:type_name -> sq.control.v1.Move
+	52, // 16: sq.control.v1.Replica.last_heard:type_name -> google.protobuf.Duration
+	2,  // 17: sq.control.v1.Move.reason:type_name -> sq.control.v1.MoveReason
+	53, // 18: sq.control.v1.Move.plan_time:type_name -> google.protobuf.Timestamp
+	9,  // 19: sq.control.v1.CreateTopicRequest.topic:type_name -> sq.control.v1.Topic
+	9,  // 20: sq.control.v1.ListTopicsResponse.topics:type_name -> sq.control.v1.Topic
+	9,  // 21: sq.control.v1.UpdateTopicRequest.topic:type_name -> sq.control.v1.Topic
+	54, // 22: sq.control.v1.UpdateTopicRequest.update_mask:type_name -> google.protobuf.FieldMask
+	50, // 23: sq.control.v1.SealTopicResponse.partitions:type_name -> sq.control.v1.SealTopicResponse.SealedPartition
+	53, // 24: sq.control.v1.TrimTopicRequest.before_time:type_name -> google.protobuf.Timestamp
+	51, // 25: sq.control.v1.TrimTopicResponse.partitions:type_name -> sq.control.v1.TrimTopicResponse.TrimmedPartition
+	12, // 26: sq.control.v1.ReassignTopicResponse.moves:type_name -> sq.control.v1.Move
+	53, // 27: sq.control.v1.Recovery.recover_time:type_name -> google.protobuf.Timestamp
+	28, // 28: sq.control.v1.Recovery.members:type_name -> sq.control.v1.RecoveryMember
+	53, // 29: sq.control.v1.Namespace.create_time:type_name -> google.protobuf.Timestamp
+	29, // 30: sq.control.v1.CreateNamespaceRequest.namespace:type_name -> sq.control.v1.Namespace
+	29, // 31: sq.control.v1.ListNamespacesResponse.namespaces:type_name -> sq.control.v1.Namespace
+	38, // 32: sq.control.v1.ListBrokersResponse.brokers:type_name -> sq.control.v1.Broker
+	3,  // 33: sq.control.v1.Broker.state:type_name -> sq.control.v1.BrokerState
+	39, // 34: sq.control.v1.Broker.disks:type_name -> sq.control.v1.Disk
+	12, // 35: sq.control.v1.ListMovesResponse.moves:type_name -> sq.control.v1.Move
+	27, // 36: sq.control.v1.ListRecoveriesResponse.recoveries:type_name -> sq.control.v1.Recovery
+	13, // 37: sq.control.v1.TopicService.CreateTopic:input_type -> sq.control.v1.CreateTopicRequest
+	14, // 38: sq.control.v1.TopicService.GetTopic:input_type -> sq.control.v1.GetTopicRequest
+	15, // 39: sq.control.v1.TopicService.ListTopics:input_type -> sq.control.v1.ListTopicsRequest
+	17, // 40: sq.control.v1.TopicService.UpdateTopic:input_type -> sq.control.v1.UpdateTopicRequest
+	18, // 41: sq.control.v1.TopicService.DeleteTopic:input_type -> sq.control.v1.DeleteTopicRequest
+	19, // 42: sq.control.v1.TopicService.SealTopic:input_type -> sq.control.v1.SealTopicRequest
+	21, // 43: sq.control.v1.TopicService.TrimTopic:input_type -> sq.control.v1.TrimTopicRequest
+	23, // 44: sq.control.v1.TopicService.ReassignTopic:input_type -> sq.control.v1.ReassignTopicRequest
+	25, // 45: sq.control.v1.TopicService.TransferLeader:input_type -> sq.control.v1.TransferLeaderRequest
+	26, // 46: sq.control.v1.TopicService.ForceRecover:input_type -> sq.control.v1.ForceRecoverRequest
+	30, // 47: sq.control.v1.NamespaceService.CreateNamespace:input_type -> sq.control.v1.CreateNamespaceRequest
+	31, // 48: sq.control.v1.NamespaceService.ListNamespaces:input_type -> sq.control.v1.ListNamespacesRequest
+	33, // 49: sq.control.v1.NamespaceService.DeleteNamespace:input_type -> sq.control.v1.DeleteNamespaceRequest
+	34, // 50: sq.control.v1.ClusterService.GetCluster:input_type -> sq.control.v1.GetClusterRequest
+	36, // 51: sq.control.v1.ClusterService.ListBrokers:input_type -> sq.control.v1.ListBrokersRequest
+	40, // 52: sq.control.v1.ClusterService.CanStop:input_type -> sq.control.v1.CanStopRequest
+	42, // 53: sq.control.v1.ClusterService.DrainBroker:input_type -> sq.control.v1.DrainBrokerRequest
+	43, // 54: sq.control.v1.ClusterService.UndrainBroker:input_type -> sq.control.v1.UndrainBrokerRequest
+	44, // 55: sq.control.v1.ClusterService.DecommissionBroker:input_type -> sq.control.v1.DecommissionBrokerRequest
+	45, // 56: sq.control.v1.ClusterService.RecommissionBroker:input_type -> sq.control.v1.RecommissionBrokerRequest
+	46, // 57: sq.control.v1.ClusterService.ListMoves:input_type -> sq.control.v1.ListMovesRequest
+	48, // 58: sq.control.v1.ClusterService.ListRecoveries:input_type -> sq.control.v1.ListRecoveriesRequest
+	9,  // 59: sq.control.v1.TopicService.CreateTopic:output_type -> sq.control.v1.Topic
+	9,  // 60: sq.control.v1.TopicService.GetTopic:output_type -> sq.control.v1.Topic
+	16, // 61: sq.control.v1.TopicService.ListTopics:output_type -> sq.control.v1.ListTopicsResponse
+	9,  // 62: sq.control.v1.TopicService.UpdateTopic:output_type -> sq.control.v1.Topic
+	55, // 63: sq.control.v1.TopicService.DeleteTopic:output_type -> google.protobuf.Empty
+	20, // 64: sq.control.v1.TopicService.SealTopic:output_type -> sq.control.v1.SealTopicResponse
+	22, // 65: sq.control.v1.TopicService.TrimTopic:output_type -> sq.control.v1.TrimTopicResponse
+	24, // 66: sq.control.v1.TopicService.ReassignTopic:output_type -> sq.control.v1.ReassignTopicResponse
+	10, // 67: sq.control.v1.TopicService.TransferLeader:output_type -> sq.control.v1.Partition
+	27, // 68: sq.control.v1.TopicService.ForceRecover:output_type -> sq.control.v1.Recovery
+	29, // 69: sq.control.v1.NamespaceService.CreateNamespace:output_type -> sq.control.v1.Namespace
+	32, // 70: sq.control.v1.NamespaceService.ListNamespaces:output_type -> sq.control.v1.ListNamespacesResponse
+	55, // 71: sq.control.v1.NamespaceService.DeleteNamespace:output_type -> google.protobuf.Empty
+	35, // 72: sq.control.v1.ClusterService.GetCluster:output_type -> sq.control.v1.Cluster
+	37, // 73: sq.control.v1.ClusterService.ListBrokers:output_type -> sq.control.v1.ListBrokersResponse
+	41, // 74: sq.control.v1.ClusterService.CanStop:output_type -> sq.control.v1.CanStopResponse
+	38, // 75: sq.control.v1.ClusterService.DrainBroker:output_type -> sq.control.v1.Broker
+	38, // 76: sq.control.v1.ClusterService.UndrainBroker:output_type -> sq.control.v1.Broker
+	38, // 77: sq.control.v1.ClusterService.DecommissionBroker:output_type -> sq.control.v1.Broker
+	38, // 78: sq.control.v1.ClusterService.RecommissionBroker:output_type -> sq.control.v1.Broker
+	47, // 79: sq.control.v1.ClusterService.ListMoves:output_type -> sq.control.v1.ListMovesResponse
+	49, // 80: sq.control.v1.ClusterService.ListRecoveries:output_type -> sq.control.v1.ListRecoveriesResponse
+	59, // [59:81] is the sub-list for method output_type
+	37, // [37:59] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_sq_control_v1_control_proto_init() }
@@ -2331,15 +4057,16 @@ func file_sq_control_v1_control_proto_init() {
 	if File_sq_control_v1_control_proto != nil {
 		return
 	}
-	file_sq_control_v1_control_proto_msgTypes[13].OneofWrappers = []any{}
 	file_sq_control_v1_control_proto_msgTypes[15].OneofWrappers = []any{}
+	file_sq_control_v1_control_proto_msgTypes[17].OneofWrappers = []any{}
+	file_sq_control_v1_control_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sq_control_v1_control_proto_rawDesc), len(file_sq_control_v1_control_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   29,
+			NumEnums:      4,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -22,13 +22,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	TopicService_CreateTopic_FullMethodName = "/sq.control.v1.TopicService/CreateTopic"
-	TopicService_GetTopic_FullMethodName    = "/sq.control.v1.TopicService/GetTopic"
-	TopicService_ListTopics_FullMethodName  = "/sq.control.v1.TopicService/ListTopics"
-	TopicService_UpdateTopic_FullMethodName = "/sq.control.v1.TopicService/UpdateTopic"
-	TopicService_DeleteTopic_FullMethodName = "/sq.control.v1.TopicService/DeleteTopic"
-	TopicService_SealTopic_FullMethodName   = "/sq.control.v1.TopicService/SealTopic"
-	TopicService_TrimTopic_FullMethodName   = "/sq.control.v1.TopicService/TrimTopic"
+	TopicService_CreateTopic_FullMethodName    = "/sq.control.v1.TopicService/CreateTopic"
+	TopicService_GetTopic_FullMethodName       = "/sq.control.v1.TopicService/GetTopic"
+	TopicService_ListTopics_FullMethodName     = "/sq.control.v1.TopicService/ListTopics"
+	TopicService_UpdateTopic_FullMethodName    = "/sq.control.v1.TopicService/UpdateTopic"
+	TopicService_DeleteTopic_FullMethodName    = "/sq.control.v1.TopicService/DeleteTopic"
+	TopicService_SealTopic_FullMethodName      = "/sq.control.v1.TopicService/SealTopic"
+	TopicService_TrimTopic_FullMethodName      = "/sq.control.v1.TopicService/TrimTopic"
+	TopicService_ReassignTopic_FullMethodName  = "/sq.control.v1.TopicService/ReassignTopic"
+	TopicService_TransferLeader_FullMethodName = "/sq.control.v1.TopicService/TransferLeader"
+	TopicService_ForceRecover_FullMethodName   = "/sq.control.v1.TopicService/ForceRecover"
 )
 
 // TopicServiceClient is the client API for TopicService service.
@@ -51,6 +54,14 @@ type TopicServiceClient interface {
 	SealTopic(ctx context.Context, in *SealTopicRequest, opts ...grpc.CallOption) (*SealTopicResponse, error)
 	// Deletes records before an offset or a time; with localOnly it only frees disk that the bucket already covers.
 	TrimTopic(ctx context.Context, in *TrimTopicRequest, opts ...grpc.CallOption) (*TrimTopicResponse, error)
+	// Plans another set of brokers for one partition or for all, or the replication factor by which brokers are chosen. Answers when the plan is
+	// written: it is carried out a few partitions at a time, also by another coordinator. Repeating it is harmless.
+	ReassignTopic(ctx context.Context, in *ReassignTopicRequest, opts ...grpc.CallOption) (*ReassignTopicResponse, error)
+	// Hands the leadership of a partition to another of its members, without a moment in which two lead.
+	TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*Partition, error)
+	// Restarts a partition from the best replica that is left, when a majority of its members is gone for good. Records that only the others had are
+	// lost: without acceptLoss nothing is changed, and the answer tells what would be lost. What is done is on record for ever.
+	ForceRecover(ctx context.Context, in *ForceRecoverRequest, opts ...grpc.CallOption) (*Recovery, error)
 }
 
 type topicServiceClient struct {
@@ -131,6 +142,36 @@ func (c *topicServiceClient) TrimTopic(ctx context.Context, in *TrimTopicRequest
 	return out, nil
 }
 
+func (c *topicServiceClient) ReassignTopic(ctx context.Context, in *ReassignTopicRequest, opts ...grpc.CallOption) (*ReassignTopicResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReassignTopicResponse)
+	err := c.cc.Invoke(ctx, TopicService_ReassignTopic_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *topicServiceClient) TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*Partition, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Partition)
+	err := c.cc.Invoke(ctx, TopicService_TransferLeader_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *topicServiceClient) ForceRecover(ctx context.Context, in *ForceRecoverRequest, opts ...grpc.CallOption) (*Recovery, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Recovery)
+	err := c.cc.Invoke(ctx, TopicService_ForceRecover_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // TopicServiceServer is the server API for TopicService service.
 // All implementations must embed UnimplementedTopicServiceServer
 // for forward compatibility.
@@ -151,6 +192,14 @@ type TopicServiceServer interface {
 	SealTopic(context.Context, *SealTopicRequest) (*SealTopicResponse, error)
 	// Deletes records before an offset or a time; with localOnly it only frees disk that the bucket already covers.
 	TrimTopic(context.Context, *TrimTopicRequest) (*TrimTopicResponse, error)
+	// Plans another set of brokers for one partition or for all, or the replication factor by which brokers are chosen. Answers when the plan is
+	// written: it is carried out a few partitions at a time, also by another coordinator. Repeating it is harmless.
+	ReassignTopic(context.Context, *ReassignTopicRequest) (*ReassignTopicResponse, error)
+	// Hands the leadership of a partition to another of its members, without a moment in which two lead.
+	TransferLeader(context.Context, *TransferLeaderRequest) (*Partition, error)
+	// Restarts a partition from the best replica that is left, when a majority of its members is gone for good. Records that only the others had are
+	// lost: without acceptLoss nothing is changed, and the answer tells what would be lost. What is done is on record for ever.
+	ForceRecover(context.Context, *ForceRecoverRequest) (*Recovery, error)
 	mustEmbedUnimplementedTopicServiceServer()
 }
 
@@ -181,6 +230,15 @@ func (UnimplementedTopicServiceServer) SealTopic(context.Context, *SealTopicRequ
 }
 func (UnimplementedTopicServiceServer) TrimTopic(context.Context, *TrimTopicRequest) (*TrimTopicResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TrimTopic not implemented")
+}
+func (UnimplementedTopicServiceServer) ReassignTopic(context.Context, *ReassignTopicRequest) (*ReassignTopicResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReassignTopic not implemented")
+}
+func (UnimplementedTopicServiceServer) TransferLeader(context.Context, *TransferLeaderRequest) (*Partition, error) {
+	return nil, status.Error(codes.Unimplemented, "method TransferLeader not implemented")
+}
+func (UnimplementedTopicServiceServer) ForceRecover(context.Context, *ForceRecoverRequest) (*Recovery, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForceRecover not implemented")
 }
 func (UnimplementedTopicServiceServer) mustEmbedUnimplementedTopicServiceServer() {}
 func (UnimplementedTopicServiceServer) testEmbeddedByValue()                      {}
@@ -329,6 +387,60 @@ func _TopicService_TrimTopic_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TopicService_ReassignTopic_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReassignTopicRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TopicServiceServer).ReassignTopic(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TopicService_ReassignTopic_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TopicServiceServer).ReassignTopic(ctx, req.(*ReassignTopicRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TopicService_TransferLeader_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TransferLeaderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TopicServiceServer).TransferLeader(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TopicService_TransferLeader_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TopicServiceServer).TransferLeader(ctx, req.(*TransferLeaderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TopicService_ForceRecover_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForceRecoverRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TopicServiceServer).ForceRecover(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TopicService_ForceRecover_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TopicServiceServer).ForceRecover(ctx, req.(*ForceRecoverRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // TopicService_ServiceDesc is the grpc.ServiceDesc for TopicService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -363,6 +475,18 @@ var TopicService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TrimTopic",
 			Handler:    _TopicService_TrimTopic_Handler,
+		},
+		{
+			MethodName: "ReassignTopic",
+			Handler:    _TopicService_ReassignTopic_Handler,
+		},
+		{
+			MethodName: "TransferLeader",
+			Handler:    _TopicService_TransferLeader_Handler,
+		},
+		{
+			MethodName: "ForceRecover",
+			Handler:    _TopicService_ForceRecover_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
@@ -558,8 +682,15 @@ var NamespaceService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	ClusterService_GetCluster_FullMethodName  = "/sq.control.v1.ClusterService/GetCluster"
-	ClusterService_ListBrokers_FullMethodName = "/sq.control.v1.ClusterService/ListBrokers"
+	ClusterService_GetCluster_FullMethodName         = "/sq.control.v1.ClusterService/GetCluster"
+	ClusterService_ListBrokers_FullMethodName        = "/sq.control.v1.ClusterService/ListBrokers"
+	ClusterService_CanStop_FullMethodName            = "/sq.control.v1.ClusterService/CanStop"
+	ClusterService_DrainBroker_FullMethodName        = "/sq.control.v1.ClusterService/DrainBroker"
+	ClusterService_UndrainBroker_FullMethodName      = "/sq.control.v1.ClusterService/UndrainBroker"
+	ClusterService_DecommissionBroker_FullMethodName = "/sq.control.v1.ClusterService/DecommissionBroker"
+	ClusterService_RecommissionBroker_FullMethodName = "/sq.control.v1.ClusterService/RecommissionBroker"
+	ClusterService_ListMoves_FullMethodName          = "/sq.control.v1.ClusterService/ListMoves"
+	ClusterService_ListRecoveries_FullMethodName     = "/sq.control.v1.ClusterService/ListRecoveries"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -572,6 +703,21 @@ type ClusterServiceClient interface {
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*Cluster, error)
 	// Lists brokers by id.
 	ListBrokers(ctx context.Context, in *ListBrokersRequest, opts ...grpc.CallOption) (*ListBrokersResponse, error)
+	// Tells whether a broker can be stopped now without a partition losing its majority.
+	CanStop(ctx context.Context, in *CanStopRequest, opts ...grpc.CallOption) (*CanStopResponse, error)
+	// Moves the leaders away from a broker and keeps them away, until it is undrained. It keeps its replicas.
+	DrainBroker(ctx context.Context, in *DrainBrokerRequest, opts ...grpc.CallOption) (*Broker, error)
+	// Ends a drain.
+	UndrainBroker(ctx context.Context, in *UndrainBrokerRequest, opts ...grpc.CallOption) (*Broker, error)
+	// Moves all replicas away from a broker, so that it can be taken away for good. Answers at once: the broker's state and its number of replicas
+	// tell how far it is. Refused where the other brokers are too few for the topics' replication factors.
+	DecommissionBroker(ctx context.Context, in *DecommissionBrokerRequest, opts ...grpc.CallOption) (*Broker, error)
+	// Ends a decommission: what has moved stays where it is.
+	RecommissionBroker(ctx context.Context, in *RecommissionBrokerRequest, opts ...grpc.CallOption) (*Broker, error)
+	// Lists the partitions whose members are being changed, and those that wait for it.
+	ListMoves(ctx context.Context, in *ListMovesRequest, opts ...grpc.CallOption) (*ListMovesResponse, error)
+	// Lists every forced recovery there ever was, the newest first.
+	ListRecoveries(ctx context.Context, in *ListRecoveriesRequest, opts ...grpc.CallOption) (*ListRecoveriesResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -602,6 +748,76 @@ func (c *clusterServiceClient) ListBrokers(ctx context.Context, in *ListBrokersR
 	return out, nil
 }
 
+func (c *clusterServiceClient) CanStop(ctx context.Context, in *CanStopRequest, opts ...grpc.CallOption) (*CanStopResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CanStopResponse)
+	err := c.cc.Invoke(ctx, ClusterService_CanStop_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) DrainBroker(ctx context.Context, in *DrainBrokerRequest, opts ...grpc.CallOption) (*Broker, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Broker)
+	err := c.cc.Invoke(ctx, ClusterService_DrainBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) UndrainBroker(ctx context.Context, in *UndrainBrokerRequest, opts ...grpc.CallOption) (*Broker, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Broker)
+	err := c.cc.Invoke(ctx, ClusterService_UndrainBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) DecommissionBroker(ctx context.Context, in *DecommissionBrokerRequest, opts ...grpc.CallOption) (*Broker, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Broker)
+	err := c.cc.Invoke(ctx, ClusterService_DecommissionBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) RecommissionBroker(ctx context.Context, in *RecommissionBrokerRequest, opts ...grpc.CallOption) (*Broker, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Broker)
+	err := c.cc.Invoke(ctx, ClusterService_RecommissionBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) ListMoves(ctx context.Context, in *ListMovesRequest, opts ...grpc.CallOption) (*ListMovesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListMovesResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListMoves_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) ListRecoveries(ctx context.Context, in *ListRecoveriesRequest, opts ...grpc.CallOption) (*ListRecoveriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRecoveriesResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListRecoveries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -612,6 +828,21 @@ type ClusterServiceServer interface {
 	GetCluster(context.Context, *GetClusterRequest) (*Cluster, error)
 	// Lists brokers by id.
 	ListBrokers(context.Context, *ListBrokersRequest) (*ListBrokersResponse, error)
+	// Tells whether a broker can be stopped now without a partition losing its majority.
+	CanStop(context.Context, *CanStopRequest) (*CanStopResponse, error)
+	// Moves the leaders away from a broker and keeps them away, until it is undrained. It keeps its replicas.
+	DrainBroker(context.Context, *DrainBrokerRequest) (*Broker, error)
+	// Ends a drain.
+	UndrainBroker(context.Context, *UndrainBrokerRequest) (*Broker, error)
+	// Moves all replicas away from a broker, so that it can be taken away for good. Answers at once: the broker's state and its number of replicas
+	// tell how far it is. Refused where the other brokers are too few for the topics' replication factors.
+	DecommissionBroker(context.Context, *DecommissionBrokerRequest) (*Broker, error)
+	// Ends a decommission: what has moved stays where it is.
+	RecommissionBroker(context.Context, *RecommissionBrokerRequest) (*Broker, error)
+	// Lists the partitions whose members are being changed, and those that wait for it.
+	ListMoves(context.Context, *ListMovesRequest) (*ListMovesResponse, error)
+	// Lists every forced recovery there ever was, the newest first.
+	ListRecoveries(context.Context, *ListRecoveriesRequest) (*ListRecoveriesResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -627,6 +858,27 @@ func (UnimplementedClusterServiceServer) GetCluster(context.Context, *GetCluster
 }
 func (UnimplementedClusterServiceServer) ListBrokers(context.Context, *ListBrokersRequest) (*ListBrokersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListBrokers not implemented")
+}
+func (UnimplementedClusterServiceServer) CanStop(context.Context, *CanStopRequest) (*CanStopResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CanStop not implemented")
+}
+func (UnimplementedClusterServiceServer) DrainBroker(context.Context, *DrainBrokerRequest) (*Broker, error) {
+	return nil, status.Error(codes.Unimplemented, "method DrainBroker not implemented")
+}
+func (UnimplementedClusterServiceServer) UndrainBroker(context.Context, *UndrainBrokerRequest) (*Broker, error) {
+	return nil, status.Error(codes.Unimplemented, "method UndrainBroker not implemented")
+}
+func (UnimplementedClusterServiceServer) DecommissionBroker(context.Context, *DecommissionBrokerRequest) (*Broker, error) {
+	return nil, status.Error(codes.Unimplemented, "method DecommissionBroker not implemented")
+}
+func (UnimplementedClusterServiceServer) RecommissionBroker(context.Context, *RecommissionBrokerRequest) (*Broker, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecommissionBroker not implemented")
+}
+func (UnimplementedClusterServiceServer) ListMoves(context.Context, *ListMovesRequest) (*ListMovesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListMoves not implemented")
+}
+func (UnimplementedClusterServiceServer) ListRecoveries(context.Context, *ListRecoveriesRequest) (*ListRecoveriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRecoveries not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -685,6 +937,132 @@ func _ClusterService_ListBrokers_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_CanStop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CanStopRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).CanStop(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_CanStop_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).CanStop(ctx, req.(*CanStopRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_DrainBroker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainBrokerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).DrainBroker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_DrainBroker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).DrainBroker(ctx, req.(*DrainBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_UndrainBroker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndrainBrokerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).UndrainBroker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_UndrainBroker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).UndrainBroker(ctx, req.(*UndrainBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_DecommissionBroker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DecommissionBrokerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).DecommissionBroker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_DecommissionBroker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).DecommissionBroker(ctx, req.(*DecommissionBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_RecommissionBroker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecommissionBrokerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).RecommissionBroker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_RecommissionBroker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).RecommissionBroker(ctx, req.(*RecommissionBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_ListMoves_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListMovesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListMoves(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListMoves_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListMoves(ctx, req.(*ListMovesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_ListRecoveries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRecoveriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListRecoveries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListRecoveries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListRecoveries(ctx, req.(*ListRecoveriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -699,6 +1077,34 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListBrokers",
 			Handler:    _ClusterService_ListBrokers_Handler,
+		},
+		{
+			MethodName: "CanStop",
+			Handler:    _ClusterService_CanStop_Handler,
+		},
+		{
+			MethodName: "DrainBroker",
+			Handler:    _ClusterService_DrainBroker_Handler,
+		},
+		{
+			MethodName: "UndrainBroker",
+			Handler:    _ClusterService_UndrainBroker_Handler,
+		},
+		{
+			MethodName: "DecommissionBroker",
+			Handler:    _ClusterService_DecommissionBroker_Handler,
+		},
+		{
+			MethodName: "RecommissionBroker",
+			Handler:    _ClusterService_RecommissionBroker_Handler,
+		},
+		{
+			MethodName: "ListMoves",
+			Handler:    _ClusterService_ListMoves_Handler,
+		},
+		{
+			MethodName: "ListRecoveries",
+			Handler:    _ClusterService_ListRecoveries_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -14,6 +14,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	reflect "reflect"
+	sync "sync"
 	unsafe "unsafe"
 )
 
@@ -24,11 +25,373 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ReportRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Broker uint64                 `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	// Of the broker's process. A report of another than the one that lives is refused with CONFLICT.
+	Incarnation uint64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Brokers that it does not reach. All of them at each time.
+	Suspects []*Suspect `protobuf:"bytes,3,rep,name=suspects,proto3" json:"suspects,omitempty"`
+	// Replicas of its own that can never again be what they were. All of them at each time.
+	Lost []*LostReplica `protobuf:"bytes,4,rep,name=lost,proto3" json:"lost,omitempty"`
+	// It is shutting down, or asks to lead nothing: its leaders go elsewhere.
+	Draining      bool         `protobuf:"varint,5,opt,name=draining,proto3" json:"draining,omitempty"`
+	Disks         []*DiskState `protobuf:"bytes,6,rep,name=disks,proto3" json:"disks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportRequest) Reset() {
+	*x = ReportRequest{}
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportRequest) ProtoMessage() {}
+
+func (x *ReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
+func (*ReportRequest) Descriptor() ([]byte, []int) {
+	return file_sq_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ReportRequest) GetBroker() uint64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetSuspects() []*Suspect {
+	if x != nil {
+		return x.Suspects
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetLost() []*LostReplica {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *ReportRequest) GetDisks() []*DiskState {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+// A process that another does not reach: the connection broke and is refused, or it is silent for 1.5 s.
+type Suspect struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Broker        uint64                 `protobuf:"varint,1,opt,name=broker,proto3" json:"broker,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Suspect) Reset() {
+	*x = Suspect{}
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Suspect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Suspect) ProtoMessage() {}
+
+func (x *Suspect) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Suspect.ProtoReflect.Descriptor instead.
+func (*Suspect) Descriptor() ([]byte, []int) {
+	return file_sq_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Suspect) GetBroker() uint64 {
+	if x != nil {
+		return x.Broker
+	}
+	return 0
+}
+
+func (x *Suspect) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+// A replica without its data.
+type LostReplica struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// UUID.
+	Topic     string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition uint32 `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// UUID. Another than the assignment names is ignored.
+	Replica string `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
+	// For people: "its disk is new", "faulty records that no member can repair".
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LostReplica) Reset() {
+	*x = LostReplica{}
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LostReplica) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LostReplica) ProtoMessage() {}
+
+func (x *LostReplica) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LostReplica.ProtoReflect.Descriptor instead.
+func (*LostReplica) Descriptor() ([]byte, []int) {
+	return file_sq_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LostReplica) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *LostReplica) GetPartition() uint32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *LostReplica) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *LostReplica) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// A data disk as its broker finds it.
+type DiskState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// UUID.
+	Disk string `protobuf:"bytes,1,opt,name=disk,proto3" json:"disk,omitempty"`
+	// ok; slow: leaders go elsewhere; full: leaders go elsewhere and it takes no new replica; poisoned; retired.
+	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	FreeBytes     uint64 `protobuf:"varint,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	TotalBytes    uint64 `protobuf:"varint,4,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskState) Reset() {
+	*x = DiskState{}
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskState) ProtoMessage() {}
+
+func (x *DiskState) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskState.ProtoReflect.Descriptor instead.
+func (*DiskState) Descriptor() ([]byte, []int) {
+	return file_sq_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DiskState) GetDisk() string {
+	if x != nil {
+		return x.Disk
+	}
+	return ""
+}
+
+func (x *DiskState) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *DiskState) GetFreeBytes() uint64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *DiskState) GetTotalBytes() uint64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+type ReportResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Partitions that this broker leads and replicas that it holds, as the assignments say. A draining broker waits for 0 leads, for a while.
+	Leads         uint32 `protobuf:"varint,1,opt,name=leads,proto3" json:"leads,omitempty"`
+	Replicas      uint32 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportResponse) Reset() {
+	*x = ReportResponse{}
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportResponse) ProtoMessage() {}
+
+func (x *ReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sq_coordinator_v1_coordinator_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
+func (*ReportResponse) Descriptor() ([]byte, []int) {
+	return file_sq_coordinator_v1_coordinator_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReportResponse) GetLeads() uint32 {
+	if x != nil {
+		return x.Leads
+	}
+	return 0
+}
+
+func (x *ReportResponse) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
 var File_sq_coordinator_v1_coordinator_proto protoreflect.FileDescriptor
 
 const file_sq_coordinator_v1_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"#sq/coordinator/v1/coordinator.proto\x12\x11sq.coordinator.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1bsq/control/v1/control.proto2\xa6\x06\n" +
+	"#sq/coordinator/v1/coordinator.proto\x12\x11sq.coordinator.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1bsq/control/v1/control.proto\"\x85\x02\n" +
+	"\rReportRequest\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x04R\x06broker\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x126\n" +
+	"\bsuspects\x18\x03 \x03(\v2\x1a.sq.coordinator.v1.SuspectR\bsuspects\x122\n" +
+	"\x04lost\x18\x04 \x03(\v2\x1e.sq.coordinator.v1.LostReplicaR\x04lost\x12\x1a\n" +
+	"\bdraining\x18\x05 \x01(\bR\bdraining\x122\n" +
+	"\x05disks\x18\x06 \x03(\v2\x1c.sq.coordinator.v1.DiskStateR\x05disks\"C\n" +
+	"\aSuspect\x12\x16\n" +
+	"\x06broker\x18\x01 \x01(\x04R\x06broker\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\"s\n" +
+	"\vLostReplica\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\rR\tpartition\x12\x18\n" +
+	"\areplica\x18\x03 \x01(\tR\areplica\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"u\n" +
+	"\tDiskState\x12\x12\n" +
+	"\x04disk\x18\x01 \x01(\tR\x04disk\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x03 \x01(\x04R\tfreeBytes\x12\x1f\n" +
+	"\vtotal_bytes\x18\x04 \x01(\x04R\n" +
+	"totalBytes\"B\n" +
+	"\x0eReportResponse\x12\x14\n" +
+	"\x05leads\x18\x01 \x01(\rR\x05leads\x12\x1a\n" +
+	"\breplicas\x18\x02 \x01(\rR\breplicas2\xad\r\n" +
 	"\x12CoordinatorService\x12F\n" +
 	"\vCreateTopic\x12!.sq.control.v1.CreateTopicRequest\x1a\x14.sq.control.v1.Topic\x12@\n" +
 	"\bGetTopic\x12\x1e.sq.control.v1.GetTopicRequest\x1a\x14.sq.control.v1.Topic\x12Q\n" +
@@ -41,53 +404,124 @@ const file_sq_coordinator_v1_coordinator_proto_rawDesc = "" +
 	"\x0fDeleteNamespace\x12%.sq.control.v1.DeleteNamespaceRequest\x1a\x16.google.protobuf.Empty\x12F\n" +
 	"\n" +
 	"GetCluster\x12 .sq.control.v1.GetClusterRequest\x1a\x16.sq.control.v1.Cluster\x12T\n" +
-	"\vListBrokers\x12!.sq.control.v1.ListBrokersRequest\x1a\".sq.control.v1.ListBrokersResponseBCZAgithub.com/seedqueue/sq/proto/gen/sq/coordinator/v1;coordinatorv1b\x06proto3"
+	"\vListBrokers\x12!.sq.control.v1.ListBrokersRequest\x1a\".sq.control.v1.ListBrokersResponse\x12Z\n" +
+	"\rReassignTopic\x12#.sq.control.v1.ReassignTopicRequest\x1a$.sq.control.v1.ReassignTopicResponse\x12P\n" +
+	"\x0eTransferLeader\x12$.sq.control.v1.TransferLeaderRequest\x1a\x18.sq.control.v1.Partition\x12K\n" +
+	"\fForceRecover\x12\".sq.control.v1.ForceRecoverRequest\x1a\x17.sq.control.v1.Recovery\x12H\n" +
+	"\aCanStop\x12\x1d.sq.control.v1.CanStopRequest\x1a\x1e.sq.control.v1.CanStopResponse\x12G\n" +
+	"\vDrainBroker\x12!.sq.control.v1.DrainBrokerRequest\x1a\x15.sq.control.v1.Broker\x12K\n" +
+	"\rUndrainBroker\x12#.sq.control.v1.UndrainBrokerRequest\x1a\x15.sq.control.v1.Broker\x12U\n" +
+	"\x12DecommissionBroker\x12(.sq.control.v1.DecommissionBrokerRequest\x1a\x15.sq.control.v1.Broker\x12U\n" +
+	"\x12RecommissionBroker\x12(.sq.control.v1.RecommissionBrokerRequest\x1a\x15.sq.control.v1.Broker\x12N\n" +
+	"\tListMoves\x12\x1f.sq.control.v1.ListMovesRequest\x1a .sq.control.v1.ListMovesResponse\x12]\n" +
+	"\x0eListRecoveries\x12$.sq.control.v1.ListRecoveriesRequest\x1a%.sq.control.v1.ListRecoveriesResponse\x12M\n" +
+	"\x06Report\x12 .sq.coordinator.v1.ReportRequest\x1a!.sq.coordinator.v1.ReportResponseBCZAgithub.com/seedqueue/sq/proto/gen/sq/coordinator/v1;coordinatorv1b\x06proto3"
 
+var (
+	file_sq_coordinator_v1_coordinator_proto_rawDescOnce sync.Once
+	file_sq_coordinator_v1_coordinator_proto_rawDescData []byte
+)
+
+func file_sq_coordinator_v1_coordinator_proto_rawDescGZIP() []byte {
+	file_sq_coordinator_v1_coordinator_proto_rawDescOnce.Do(func() {
+		file_sq_coordinator_v1_coordinator_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_sq_coordinator_v1_coordinator_proto_rawDesc), len(file_sq_coordinator_v1_coordinator_proto_rawDesc)))
+	})
+	return file_sq_coordinator_v1_coordinator_proto_rawDescData
+}
+
+var file_sq_coordinator_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_sq_coordinator_v1_coordinator_proto_goTypes = []any{
-	(*v1.CreateTopicRequest)(nil),     // 0: sq.control.v1.CreateTopicRequest
-	(*v1.GetTopicRequest)(nil),        // 1: sq.control.v1.GetTopicRequest
-	(*v1.ListTopicsRequest)(nil),      // 2: sq.control.v1.ListTopicsRequest
-	(*v1.UpdateTopicRequest)(nil),     // 3: sq.control.v1.UpdateTopicRequest
-	(*v1.DeleteTopicRequest)(nil),     // 4: sq.control.v1.DeleteTopicRequest
-	(*v1.CreateNamespaceRequest)(nil), // 5: sq.control.v1.CreateNamespaceRequest
-	(*v1.ListNamespacesRequest)(nil),  // 6: sq.control.v1.ListNamespacesRequest
-	(*v1.DeleteNamespaceRequest)(nil), // 7: sq.control.v1.DeleteNamespaceRequest
-	(*v1.GetClusterRequest)(nil),      // 8: sq.control.v1.GetClusterRequest
-	(*v1.ListBrokersRequest)(nil),     // 9: sq.control.v1.ListBrokersRequest
-	(*v1.Topic)(nil),                  // 10: sq.control.v1.Topic
-	(*v1.ListTopicsResponse)(nil),     // 11: sq.control.v1.ListTopicsResponse
-	(*emptypb.Empty)(nil),             // 12: google.protobuf.Empty
-	(*v1.Namespace)(nil),              // 13: sq.control.v1.Namespace
-	(*v1.ListNamespacesResponse)(nil), // 14: sq.control.v1.ListNamespacesResponse
-	(*v1.Cluster)(nil),                // 15: sq.control.v1.Cluster
-	(*v1.ListBrokersResponse)(nil),    // 16: sq.control.v1.ListBrokersResponse
+	(*ReportRequest)(nil),                // 0: sq.coordinator.v1.ReportRequest
+	(*Suspect)(nil),                      // 1: sq.coordinator.v1.Suspect
+	(*LostReplica)(nil),                  // 2: sq.coordinator.v1.LostReplica
+	(*DiskState)(nil),                    // 3: sq.coordinator.v1.DiskState
+	(*ReportResponse)(nil),               // 4: sq.coordinator.v1.ReportResponse
+	(*v1.CreateTopicRequest)(nil),        // 5: sq.control.v1.CreateTopicRequest
+	(*v1.GetTopicRequest)(nil),           // 6: sq.control.v1.GetTopicRequest
+	(*v1.ListTopicsRequest)(nil),         // 7: sq.control.v1.ListTopicsRequest
+	(*v1.UpdateTopicRequest)(nil),        // 8: sq.control.v1.UpdateTopicRequest
+	(*v1.DeleteTopicRequest)(nil),        // 9: sq.control.v1.DeleteTopicRequest
+	(*v1.CreateNamespaceRequest)(nil),    // 10: sq.control.v1.CreateNamespaceRequest
+	(*v1.ListNamespacesRequest)(nil),     // 11: sq.control.v1.ListNamespacesRequest
+	(*v1.DeleteNamespaceRequest)(nil),    // 12: sq.control.v1.DeleteNamespaceRequest
+	(*v1.GetClusterRequest)(nil),         // 13: sq.control.v1.GetClusterRequest
+	(*v1.ListBrokersRequest)(nil),        // 14: sq.control.v1.ListBrokersRequest
+	(*v1.ReassignTopicRequest)(nil),      // 15: sq.control.v1.ReassignTopicRequest
+	(*v1.TransferLeaderRequest)(nil),     // 16: sq.control.v1.TransferLeaderRequest
+	(*v1.ForceRecoverRequest)(nil),       // 17: sq.control.v1.ForceRecoverRequest
+	(*v1.CanStopRequest)(nil),            // 18: sq.control.v1.CanStopRequest
+	(*v1.DrainBrokerRequest)(nil),        // 19: sq.control.v1.DrainBrokerRequest
+	(*v1.UndrainBrokerRequest)(nil),      // 20: sq.control.v1.UndrainBrokerRequest
+	(*v1.DecommissionBrokerRequest)(nil), // 21: sq.control.v1.DecommissionBrokerRequest
+	(*v1.RecommissionBrokerRequest)(nil), // 22: sq.control.v1.RecommissionBrokerRequest
+	(*v1.ListMovesRequest)(nil),          // 23: sq.control.v1.ListMovesRequest
+	(*v1.ListRecoveriesRequest)(nil),     // 24: sq.control.v1.ListRecoveriesRequest
+	(*v1.Topic)(nil),                     // 25: sq.control.v1.Topic
+	(*v1.ListTopicsResponse)(nil),        // 26: sq.control.v1.ListTopicsResponse
+	(*emptypb.Empty)(nil),                // 27: google.protobuf.Empty
+	(*v1.Namespace)(nil),                 // 28: sq.control.v1.Namespace
+	(*v1.ListNamespacesResponse)(nil),    // 29: sq.control.v1.ListNamespacesResponse
+	(*v1.Cluster)(nil),                   // 30: sq.control.v1.Cluster
+	(*v1.ListBrokersResponse)(nil),       // 31: sq.control.v1.ListBrokersResponse
+	(*v1.ReassignTopicResponse)(nil),     // 32: sq.control.v1.ReassignTopicResponse
+	(*v1.Partition)(nil),                 // 33: sq.control.v1.Partition
+	(*v1.Recovery)(nil),                  // 34: sq.control.v1.Recovery
+	(*v1.CanStopResponse)(nil),           // 35: sq.control.v1.CanStopResponse
+	(*v1.Broker)(nil),                    // 36: sq.control.v1.Broker
+	(*v1.ListMovesResponse)(nil),         // 37: sq.control.v1.ListMovesResponse
+	(*v1.ListRecoveriesResponse)(nil),    // 38: sq.control.v1.ListRecoveriesResponse
 }
 var file_sq_coordinator_v1_coordinator_proto_depIdxs = []int32{
-	0,  // 0: sq.coordinator.v1.CoordinatorService.CreateTopic:input_type -> sq.control.v1.CreateTopicRequest
-	1,  // 1: sq.coordinator.v1.CoordinatorService.GetTopic:input_type -> sq.control.v1.GetTopicRequest
-	2,  // 2: sq.coordinator.v1.CoordinatorService.ListTopics:input_type -> sq.control.v1.ListTopicsRequest
-	3,  // 3: sq.coordinator.v1.CoordinatorService.UpdateTopic:input_type -> sq.control.v1.UpdateTopicRequest
-	4,  // 4: sq.coordinator.v1.CoordinatorService.DeleteTopic:input_type -> sq.control.v1.DeleteTopicRequest
-	5,  // 5: sq.coordinator.v1.CoordinatorService.CreateNamespace:input_type -> sq.control.v1.CreateNamespaceRequest
-	6,  // 6: sq.coordinator.v1.CoordinatorService.ListNamespaces:input_type -> sq.control.v1.ListNamespacesRequest
-	7,  // 7: sq.coordinator.v1.CoordinatorService.DeleteNamespace:input_type -> sq.control.v1.DeleteNamespaceRequest
-	8,  // 8: sq.coordinator.v1.CoordinatorService.GetCluster:input_type -> sq.control.v1.GetClusterRequest
-	9,  // 9: sq.coordinator.v1.CoordinatorService.ListBrokers:input_type -> sq.control.v1.ListBrokersRequest
-	10, // 10: sq.coordinator.v1.CoordinatorService.CreateTopic:output_type -> sq.control.v1.Topic
-	10, // 11: sq.coordinator.v1.CoordinatorService.GetTopic:output_type -> sq.control.v1.Topic
-	11, // 12: sq.coordinator.v1.CoordinatorService.ListTopics:output_type -> sq.control.v1.ListTopicsResponse
-	10, // 13: sq.coordinator.v1.CoordinatorService.UpdateTopic:output_type -> sq.control.v1.Topic
-	12, // 14: sq.coordinator.v1.CoordinatorService.DeleteTopic:output_type -> google.protobuf.Empty
-	13, // 15: sq.coordinator.v1.CoordinatorService.CreateNamespace:output_type -> sq.control.v1.Namespace
-	14, // 16: sq.coordinator.v1.CoordinatorService.ListNamespaces:output_type -> sq.control.v1.ListNamespacesResponse
-	12, // 17: sq.coordinator.v1.CoordinatorService.DeleteNamespace:output_type -> google.protobuf.Empty
-	15, // 18: sq.coordinator.v1.CoordinatorService.GetCluster:output_type -> sq.control.v1.Cluster
-	16, // 19: sq.coordinator.v1.CoordinatorService.ListBrokers:output_type -> sq.control.v1.ListBrokersResponse
-	10, // [10:20] is the sub-list for method output_type
-	0,  // [0:10] is the sub-list for method input_type
-	0,  // [0:0] is the sub-list for extension type_name
-	0,  // [0:0] is the sub-list for extension extendee
-	0,  // [0:0] is the sub-list for field type_name
+	1,  // 0: sq.coordinator.v1.ReportRequest.suspects:type_name -> sq.coordinator.v1.Suspect
+	2,  // 1: sq.coordinator.v1.ReportRequest.lost:type_name -> sq.coordinator.v1.LostReplica
+	3,  // 2: sq.coordinator.v1.ReportRequest.disks:type_name -> sq.coordinator.v1.DiskState
+	5,  // 3: sq.coordinator.v1.CoordinatorService.CreateTopic:input_type -> sq.control.v1.CreateTopicRequest
+	6,  // 4: sq.coordinator.v1.CoordinatorService.GetTopic:input_type -> sq.control.v1.GetTopicRequest
+	7,  // 5: sq.coordinator.v1.CoordinatorService.ListTopics:input_type -> sq.control.v1.ListTopicsRequest
+	8,  // 6: sq.coordinator.v1.CoordinatorService.UpdateTopic:input_type -> sq.control.v1.UpdateTopicRequest
+	9,  // 7: sq.coordinator.v1.CoordinatorService.DeleteTopic:input_type -> sq.control.v1.DeleteTopicRequest
+	10, // 8: sq.coordinator.v1.CoordinatorService.CreateNamespace:input_type -> sq.control.v1.CreateNamespaceRequest
+	11, // 9: sq.coordinator.v1.CoordinatorService.ListNamespaces:input_type -> sq.control.v1.ListNamespacesRequest
+	12, // 10: sq.coordinator.v1.CoordinatorService.DeleteNamespace:input_type -> sq.control.v1.DeleteNamespaceRequest
+	13, // 11: sq.coordinator.v1.CoordinatorService.GetCluster:input_type -> sq.control.v1.GetClusterRequest
+	14, // 12: sq.coordinator.v1.CoordinatorService.ListBrokers:input_type -> sq.control.v1.ListBrokersRequest
+	15, // 13: sq.coordinator.v1.CoordinatorService.ReassignTopic:input_type -> sq.control.v1.ReassignTopicRequest
+	16, // 14: sq.coordinator.v1.CoordinatorService.TransferLeader:input_type -> sq.control.v1.TransferLeaderRequest
+	17, // 15: sq.coordinator.v1.CoordinatorService.ForceRecover:input_type -> sq.control.v1.ForceRecoverRequest
+	18, // 16: sq.coordinator.v1.CoordinatorService.CanStop:input_type -> sq.control.v1.CanStopRequest
+	19, // 17: sq.coordinator.v1.CoordinatorService.DrainBroker:input_type -> sq.control.v1.DrainBrokerRequest
+	20, // 18: sq.coordinator.v1.CoordinatorService.UndrainBroker:input_type -> sq.control.v1.UndrainBrokerRequest
+	21, // 19: sq.coordinator.v1.CoordinatorService.DecommissionBroker:input_type -> sq.control.v1.DecommissionBrokerRequest
+	22, // 20: sq.coordinator.v1.CoordinatorService.RecommissionBroker:input_type -> sq.control.v1.RecommissionBrokerRequest
+	23, // 21: sq.coordinator.v1.CoordinatorService.ListMoves:input_type -> sq.control.v1.ListMovesRequest
+	24, // 22: sq.coordinator.v1.CoordinatorService.ListRecoveries:input_type -> sq.control.v1.ListRecoveriesRequest
+	0,  // 23: sq.coordinator.v1.CoordinatorService.Report:input_type -> sq.coordinator.v1.ReportRequest
+	25, // 24: sq.coordinator.v1.CoordinatorService.CreateTopic:output_type -> sq.control.v1.Topic
+	25, // 25: sq.coordinator.v1.CoordinatorService.GetTopic:output_type -> sq.control.v1.Topic
+	26, // 26: sq.coordinator.v1.CoordinatorService.ListTopics:output_type -> sq.control.v1.ListTopicsResponse
+	25, // 27: sq.coordinator.v1.CoordinatorService.UpdateTopic:output_type -> sq.control.v1.Topic
+	27, // 28: sq.coordinator.v1.CoordinatorService.DeleteTopic:output_type -> google.protobuf.Empty
+	28, // 29: sq.coordinator.v1.CoordinatorService.CreateNamespace:output_type -> sq.control.v1.Namespace
+	29, // 30: sq.coordinator.v1.CoordinatorService.ListNamespaces:output_type -> sq.control.v1.ListNamespacesResponse
+	27, // 31: sq.coordinator.v1.CoordinatorService.DeleteNamespace:output_type -> google.protobuf.Empty
+	30, // 32: sq.coordinator.v1.CoordinatorService.GetCluster:output_type -> sq.control.v1.Cluster
+	31, // 33: sq.coordinator.v1.CoordinatorService.ListBrokers:output_type -> sq.control.v1.ListBrokersResponse
+	32, // 34: sq.coordinator.v1.CoordinatorService.ReassignTopic:output_type -> sq.control.v1.ReassignTopicResponse
+	33, // 35: sq.coordinator.v1.CoordinatorService.TransferLeader:output_type -> sq.control.v1.Partition
+	34, // 36: sq.coordinator.v1.CoordinatorService.ForceRecover:output_type -> sq.control.v1.Recovery
+	35, // 37: sq.coordinator.v1.CoordinatorService.CanStop:output_type -> sq.control.v1.CanStopResponse
+	36, // 38: sq.coordinator.v1.CoordinatorService.DrainBroker:output_type -> sq.control.v1.Broker
+	36, // 39: sq.coordinator.v1.CoordinatorService.UndrainBroker:output_type -> sq.control.v1.Broker
+	36, // 40: sq.coordinator.v1.CoordinatorService.DecommissionBroker:output_type -> sq.control.v1.Broker
+	36, // 41: sq.coordinator.v1.CoordinatorService.RecommissionBroker:output_type -> sq.control.v1.Broker
+	37, // 42: sq.coordinator.v1.CoordinatorService.ListMoves:output_type -> sq.control.v1.ListMovesResponse
+	38, // 43: sq.coordinator.v1.CoordinatorService.ListRecoveries:output_type -> sq.control.v1.ListRecoveriesResponse
+	4,  // 44: sq.coordinator.v1.CoordinatorService.Report:output_type -> sq.coordinator.v1.ReportResponse
+	24, // [24:45] is the sub-list for method output_type
+	3,  // [3:24] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_sq_coordinator_v1_coordinator_proto_init() }
@@ -101,12 +535,13 @@ func file_sq_coordinator_v1_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sq_coordinator_v1_coordinator_proto_rawDesc), len(file_sq_coordinator_v1_coordinator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   0,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_sq_coordinator_v1_coordinator_proto_goTypes,
 		DependencyIndexes: file_sq_coordinator_v1_coordinator_proto_depIdxs,
+		MessageInfos:      file_sq_coordinator_v1_coordinator_proto_msgTypes,
 	}.Build()
 	File_sq_coordinator_v1_coordinator_proto = out.File
 	file_sq_coordinator_v1_coordinator_proto_goTypes = nil

@@ -23,16 +23,27 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	CoordinatorService_CreateTopic_FullMethodName     = "/sq.coordinator.v1.CoordinatorService/CreateTopic"
-	CoordinatorService_GetTopic_FullMethodName        = "/sq.coordinator.v1.CoordinatorService/GetTopic"
-	CoordinatorService_ListTopics_FullMethodName      = "/sq.coordinator.v1.CoordinatorService/ListTopics"
-	CoordinatorService_UpdateTopic_FullMethodName     = "/sq.coordinator.v1.CoordinatorService/UpdateTopic"
-	CoordinatorService_DeleteTopic_FullMethodName     = "/sq.coordinator.v1.CoordinatorService/DeleteTopic"
-	CoordinatorService_CreateNamespace_FullMethodName = "/sq.coordinator.v1.CoordinatorService/CreateNamespace"
-	CoordinatorService_ListNamespaces_FullMethodName  = "/sq.coordinator.v1.CoordinatorService/ListNamespaces"
-	CoordinatorService_DeleteNamespace_FullMethodName = "/sq.coordinator.v1.CoordinatorService/DeleteNamespace"
-	CoordinatorService_GetCluster_FullMethodName      = "/sq.coordinator.v1.CoordinatorService/GetCluster"
-	CoordinatorService_ListBrokers_FullMethodName     = "/sq.coordinator.v1.CoordinatorService/ListBrokers"
+	CoordinatorService_CreateTopic_FullMethodName        = "/sq.coordinator.v1.CoordinatorService/CreateTopic"
+	CoordinatorService_GetTopic_FullMethodName           = "/sq.coordinator.v1.CoordinatorService/GetTopic"
+	CoordinatorService_ListTopics_FullMethodName         = "/sq.coordinator.v1.CoordinatorService/ListTopics"
+	CoordinatorService_UpdateTopic_FullMethodName        = "/sq.coordinator.v1.CoordinatorService/UpdateTopic"
+	CoordinatorService_DeleteTopic_FullMethodName        = "/sq.coordinator.v1.CoordinatorService/DeleteTopic"
+	CoordinatorService_CreateNamespace_FullMethodName    = "/sq.coordinator.v1.CoordinatorService/CreateNamespace"
+	CoordinatorService_ListNamespaces_FullMethodName     = "/sq.coordinator.v1.CoordinatorService/ListNamespaces"
+	CoordinatorService_DeleteNamespace_FullMethodName    = "/sq.coordinator.v1.CoordinatorService/DeleteNamespace"
+	CoordinatorService_GetCluster_FullMethodName         = "/sq.coordinator.v1.CoordinatorService/GetCluster"
+	CoordinatorService_ListBrokers_FullMethodName        = "/sq.coordinator.v1.CoordinatorService/ListBrokers"
+	CoordinatorService_ReassignTopic_FullMethodName      = "/sq.coordinator.v1.CoordinatorService/ReassignTopic"
+	CoordinatorService_TransferLeader_FullMethodName     = "/sq.coordinator.v1.CoordinatorService/TransferLeader"
+	CoordinatorService_ForceRecover_FullMethodName       = "/sq.coordinator.v1.CoordinatorService/ForceRecover"
+	CoordinatorService_CanStop_FullMethodName            = "/sq.coordinator.v1.CoordinatorService/CanStop"
+	CoordinatorService_DrainBroker_FullMethodName        = "/sq.coordinator.v1.CoordinatorService/DrainBroker"
+	CoordinatorService_UndrainBroker_FullMethodName      = "/sq.coordinator.v1.CoordinatorService/UndrainBroker"
+	CoordinatorService_DecommissionBroker_FullMethodName = "/sq.coordinator.v1.CoordinatorService/DecommissionBroker"
+	CoordinatorService_RecommissionBroker_FullMethodName = "/sq.coordinator.v1.CoordinatorService/RecommissionBroker"
+	CoordinatorService_ListMoves_FullMethodName          = "/sq.coordinator.v1.CoordinatorService/ListMoves"
+	CoordinatorService_ListRecoveries_FullMethodName     = "/sq.coordinator.v1.CoordinatorService/ListRecoveries"
+	CoordinatorService_Report_FullMethodName             = "/sq.coordinator.v1.CoordinatorService/Report"
 )
 
 // CoordinatorServiceClient is the client API for CoordinatorService service.
@@ -61,6 +72,29 @@ type CoordinatorServiceClient interface {
 	GetCluster(ctx context.Context, in *v1.GetClusterRequest, opts ...grpc.CallOption) (*v1.Cluster, error)
 	// As the call of the same name in sq.control.v1.
 	ListBrokers(ctx context.Context, in *v1.ListBrokersRequest, opts ...grpc.CallOption) (*v1.ListBrokersResponse, error)
+	// As the call of the same name in sq.control.v1.
+	ReassignTopic(ctx context.Context, in *v1.ReassignTopicRequest, opts ...grpc.CallOption) (*v1.ReassignTopicResponse, error)
+	// As the call of the same name in sq.control.v1.
+	TransferLeader(ctx context.Context, in *v1.TransferLeaderRequest, opts ...grpc.CallOption) (*v1.Partition, error)
+	// As the call of the same name in sq.control.v1.
+	ForceRecover(ctx context.Context, in *v1.ForceRecoverRequest, opts ...grpc.CallOption) (*v1.Recovery, error)
+	// As the call of the same name in sq.control.v1.
+	CanStop(ctx context.Context, in *v1.CanStopRequest, opts ...grpc.CallOption) (*v1.CanStopResponse, error)
+	// As the call of the same name in sq.control.v1.
+	DrainBroker(ctx context.Context, in *v1.DrainBrokerRequest, opts ...grpc.CallOption) (*v1.Broker, error)
+	// As the call of the same name in sq.control.v1.
+	UndrainBroker(ctx context.Context, in *v1.UndrainBrokerRequest, opts ...grpc.CallOption) (*v1.Broker, error)
+	// As the call of the same name in sq.control.v1.
+	DecommissionBroker(ctx context.Context, in *v1.DecommissionBrokerRequest, opts ...grpc.CallOption) (*v1.Broker, error)
+	// As the call of the same name in sq.control.v1.
+	RecommissionBroker(ctx context.Context, in *v1.RecommissionBrokerRequest, opts ...grpc.CallOption) (*v1.Broker, error)
+	// As the call of the same name in sq.control.v1.
+	ListMoves(ctx context.Context, in *v1.ListMovesRequest, opts ...grpc.CallOption) (*v1.ListMovesResponse, error)
+	// As the call of the same name in sq.control.v1.
+	ListRecoveries(ctx context.Context, in *v1.ListRecoveriesRequest, opts ...grpc.CallOption) (*v1.ListRecoveriesResponse, error)
+	// What a broker sees of the others and of itself. Sent on every change, and every 2 s while there is something to say: what is not repeated for
+	// 10 s is forgotten, and so is everything when the coordinator changes. The newest report of a broker replaces all it said before.
+	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
 }
 
 type coordinatorServiceClient struct {
@@ -171,6 +205,116 @@ func (c *coordinatorServiceClient) ListBrokers(ctx context.Context, in *v1.ListB
 	return out, nil
 }
 
+func (c *coordinatorServiceClient) ReassignTopic(ctx context.Context, in *v1.ReassignTopicRequest, opts ...grpc.CallOption) (*v1.ReassignTopicResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ReassignTopicResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_ReassignTopic_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) TransferLeader(ctx context.Context, in *v1.TransferLeaderRequest, opts ...grpc.CallOption) (*v1.Partition, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Partition)
+	err := c.cc.Invoke(ctx, CoordinatorService_TransferLeader_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) ForceRecover(ctx context.Context, in *v1.ForceRecoverRequest, opts ...grpc.CallOption) (*v1.Recovery, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Recovery)
+	err := c.cc.Invoke(ctx, CoordinatorService_ForceRecover_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) CanStop(ctx context.Context, in *v1.CanStopRequest, opts ...grpc.CallOption) (*v1.CanStopResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.CanStopResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_CanStop_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) DrainBroker(ctx context.Context, in *v1.DrainBrokerRequest, opts ...grpc.CallOption) (*v1.Broker, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Broker)
+	err := c.cc.Invoke(ctx, CoordinatorService_DrainBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) UndrainBroker(ctx context.Context, in *v1.UndrainBrokerRequest, opts ...grpc.CallOption) (*v1.Broker, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Broker)
+	err := c.cc.Invoke(ctx, CoordinatorService_UndrainBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) DecommissionBroker(ctx context.Context, in *v1.DecommissionBrokerRequest, opts ...grpc.CallOption) (*v1.Broker, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Broker)
+	err := c.cc.Invoke(ctx, CoordinatorService_DecommissionBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) RecommissionBroker(ctx context.Context, in *v1.RecommissionBrokerRequest, opts ...grpc.CallOption) (*v1.Broker, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Broker)
+	err := c.cc.Invoke(ctx, CoordinatorService_RecommissionBroker_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) ListMoves(ctx context.Context, in *v1.ListMovesRequest, opts ...grpc.CallOption) (*v1.ListMovesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListMovesResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_ListMoves_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) ListRecoveries(ctx context.Context, in *v1.ListRecoveriesRequest, opts ...grpc.CallOption) (*v1.ListRecoveriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.ListRecoveriesResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_ListRecoveries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *coordinatorServiceClient) Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportResponse)
+	err := c.cc.Invoke(ctx, CoordinatorService_Report_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CoordinatorServiceServer is the server API for CoordinatorService service.
 // All implementations must embed UnimplementedCoordinatorServiceServer
 // for forward compatibility.
@@ -197,6 +341,29 @@ type CoordinatorServiceServer interface {
 	GetCluster(context.Context, *v1.GetClusterRequest) (*v1.Cluster, error)
 	// As the call of the same name in sq.control.v1.
 	ListBrokers(context.Context, *v1.ListBrokersRequest) (*v1.ListBrokersResponse, error)
+	// As the call of the same name in sq.control.v1.
+	ReassignTopic(context.Context, *v1.ReassignTopicRequest) (*v1.ReassignTopicResponse, error)
+	// As the call of the same name in sq.control.v1.
+	TransferLeader(context.Context, *v1.TransferLeaderRequest) (*v1.Partition, error)
+	// As the call of the same name in sq.control.v1.
+	ForceRecover(context.Context, *v1.ForceRecoverRequest) (*v1.Recovery, error)
+	// As the call of the same name in sq.control.v1.
+	CanStop(context.Context, *v1.CanStopRequest) (*v1.CanStopResponse, error)
+	// As the call of the same name in sq.control.v1.
+	DrainBroker(context.Context, *v1.DrainBrokerRequest) (*v1.Broker, error)
+	// As the call of the same name in sq.control.v1.
+	UndrainBroker(context.Context, *v1.UndrainBrokerRequest) (*v1.Broker, error)
+	// As the call of the same name in sq.control.v1.
+	DecommissionBroker(context.Context, *v1.DecommissionBrokerRequest) (*v1.Broker, error)
+	// As the call of the same name in sq.control.v1.
+	RecommissionBroker(context.Context, *v1.RecommissionBrokerRequest) (*v1.Broker, error)
+	// As the call of the same name in sq.control.v1.
+	ListMoves(context.Context, *v1.ListMovesRequest) (*v1.ListMovesResponse, error)
+	// As the call of the same name in sq.control.v1.
+	ListRecoveries(context.Context, *v1.ListRecoveriesRequest) (*v1.ListRecoveriesResponse, error)
+	// What a broker sees of the others and of itself. Sent on every change, and every 2 s while there is something to say: what is not repeated for
+	// 10 s is forgotten, and so is everything when the coordinator changes. The newest report of a broker replaces all it said before.
+	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	mustEmbedUnimplementedCoordinatorServiceServer()
 }
 
@@ -236,6 +403,39 @@ func (UnimplementedCoordinatorServiceServer) GetCluster(context.Context, *v1.Get
 }
 func (UnimplementedCoordinatorServiceServer) ListBrokers(context.Context, *v1.ListBrokersRequest) (*v1.ListBrokersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListBrokers not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) ReassignTopic(context.Context, *v1.ReassignTopicRequest) (*v1.ReassignTopicResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReassignTopic not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) TransferLeader(context.Context, *v1.TransferLeaderRequest) (*v1.Partition, error) {
+	return nil, status.Error(codes.Unimplemented, "method TransferLeader not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) ForceRecover(context.Context, *v1.ForceRecoverRequest) (*v1.Recovery, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForceRecover not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) CanStop(context.Context, *v1.CanStopRequest) (*v1.CanStopResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CanStop not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) DrainBroker(context.Context, *v1.DrainBrokerRequest) (*v1.Broker, error) {
+	return nil, status.Error(codes.Unimplemented, "method DrainBroker not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) UndrainBroker(context.Context, *v1.UndrainBrokerRequest) (*v1.Broker, error) {
+	return nil, status.Error(codes.Unimplemented, "method UndrainBroker not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) DecommissionBroker(context.Context, *v1.DecommissionBrokerRequest) (*v1.Broker, error) {
+	return nil, status.Error(codes.Unimplemented, "method DecommissionBroker not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) RecommissionBroker(context.Context, *v1.RecommissionBrokerRequest) (*v1.Broker, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecommissionBroker not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) ListMoves(context.Context, *v1.ListMovesRequest) (*v1.ListMovesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListMoves not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) ListRecoveries(context.Context, *v1.ListRecoveriesRequest) (*v1.ListRecoveriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRecoveries not implemented")
+}
+func (UnimplementedCoordinatorServiceServer) Report(context.Context, *ReportRequest) (*ReportResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
 }
 func (UnimplementedCoordinatorServiceServer) mustEmbedUnimplementedCoordinatorServiceServer() {}
 func (UnimplementedCoordinatorServiceServer) testEmbeddedByValue()                            {}
@@ -438,6 +638,204 @@ func _CoordinatorService_ListBrokers_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CoordinatorService_ReassignTopic_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ReassignTopicRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).ReassignTopic(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_ReassignTopic_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).ReassignTopic(ctx, req.(*v1.ReassignTopicRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_TransferLeader_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.TransferLeaderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).TransferLeader(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_TransferLeader_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).TransferLeader(ctx, req.(*v1.TransferLeaderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_ForceRecover_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ForceRecoverRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).ForceRecover(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_ForceRecover_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).ForceRecover(ctx, req.(*v1.ForceRecoverRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_CanStop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.CanStopRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).CanStop(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_CanStop_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).CanStop(ctx, req.(*v1.CanStopRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_DrainBroker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.DrainBrokerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).DrainBroker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_DrainBroker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).DrainBroker(ctx, req.(*v1.DrainBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_UndrainBroker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.UndrainBrokerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).UndrainBroker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_UndrainBroker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).UndrainBroker(ctx, req.(*v1.UndrainBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_DecommissionBroker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.DecommissionBrokerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).DecommissionBroker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_DecommissionBroker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).DecommissionBroker(ctx, req.(*v1.DecommissionBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_RecommissionBroker_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.RecommissionBrokerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).RecommissionBroker(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_RecommissionBroker_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).RecommissionBroker(ctx, req.(*v1.RecommissionBrokerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_ListMoves_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListMovesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).ListMoves(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_ListMoves_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).ListMoves(ctx, req.(*v1.ListMovesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_ListRecoveries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.ListRecoveriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).ListRecoveries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_ListRecoveries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).ListRecoveries(ctx, req.(*v1.ListRecoveriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CoordinatorService_Report_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CoordinatorServiceServer).Report(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CoordinatorService_Report_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CoordinatorServiceServer).Report(ctx, req.(*ReportRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CoordinatorService_ServiceDesc is the grpc.ServiceDesc for CoordinatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -484,6 +882,50 @@ var CoordinatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListBrokers",
 			Handler:    _CoordinatorService_ListBrokers_Handler,
+		},
+		{
+			MethodName: "ReassignTopic",
+			Handler:    _CoordinatorService_ReassignTopic_Handler,
+		},
+		{
+			MethodName: "TransferLeader",
+			Handler:    _CoordinatorService_TransferLeader_Handler,
+		},
+		{
+			MethodName: "ForceRecover",
+			Handler:    _CoordinatorService_ForceRecover_Handler,
+		},
+		{
+			MethodName: "CanStop",
+			Handler:    _CoordinatorService_CanStop_Handler,
+		},
+		{
+			MethodName: "DrainBroker",
+			Handler:    _CoordinatorService_DrainBroker_Handler,
+		},
+		{
+			MethodName: "UndrainBroker",
+			Handler:    _CoordinatorService_UndrainBroker_Handler,
+		},
+		{
+			MethodName: "DecommissionBroker",
+			Handler:    _CoordinatorService_DecommissionBroker_Handler,
+		},
+		{
+			MethodName: "RecommissionBroker",
+			Handler:    _CoordinatorService_RecommissionBroker_Handler,
+		},
+		{
+			MethodName: "ListMoves",
+			Handler:    _CoordinatorService_ListMoves_Handler,
+		},
+		{
+			MethodName: "ListRecoveries",
+			Handler:    _CoordinatorService_ListRecoveries_Handler,
+		},
+		{
+			MethodName: "Report",
+			Handler:    _CoordinatorService_Report_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
