@@ -10,6 +10,7 @@ const (
 	tickEvery      = 100 * time.Millisecond
 	marksEvery     = time.Second // how old the journal's marks get
 	retryEvery     = 30 * time.Second
+	retireAfter    = 10 * time.Minute // a replica has been out of use before its data is deleted
 
 	// Files of dropped segments that are kept to be written again: each of so many bytes at least, all together at most, and at most this
 	// part of the disk.
