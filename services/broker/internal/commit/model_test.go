@@ -101,7 +101,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
-	if recycled == 0 {
+	if recycled == 0 && sample().workloads > 1 {
 		t.Error("no file was recycled")
 	}
 	t.Logf("%d crash states at %d crash points, %d files were recycled", tried, points, recycled)

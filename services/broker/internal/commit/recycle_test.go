@@ -6,6 +6,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 )
 
@@ -59,7 +60,7 @@ func TestRedoAndRecycledFiles(t *testing.T) {
 	}
 	write(900, false)
 	name := dirOf(a.id) + "/" + segment.Name(a.leader.Base, segment.LogPart)
-	if info, err := fsys.Stat(name); err != nil || !segment.IsRecycled(info.Size) {
+	if info, err := fsys.Stat(name); err != nil || !pool.IsRecycled(info.Size) {
 		t.Fatalf("the new segment is not in a recycled file: %+v, %v", info, err)
 	}
 	stale, fresh := 0, 0

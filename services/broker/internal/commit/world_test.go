@@ -15,6 +15,7 @@ import (
 	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
@@ -115,11 +116,11 @@ func (w *world) open(fsys vfs.FS) error {
 		return err
 	}
 	files := segment.NewFiles(fsys, 2)
-	pool, err := segment.NewPool(fsys, "pool", segment.PoolLimits{FileBytes: 1 << 10, PoolBytes: 256 << 10})
+	spare, err := pool.New(fsys, "pool", pool.Limits{FileBytes: 1 << 10, PoolBytes: 256 << 10})
 	if err != nil {
 		return err
 	}
-	files.Recycle(pool)
+	files.Recycle(spare)
 	w.c, err = ByHand(Config{
 		Journal: j, Workers: inline(), Mode: w.mode, Log: discard(), Metrics: prometheus.NewRegistry(),
 		Limits: Limits{RingBytes: journal.MinRingBytes, SmallBytes: 6 << 10}, Failed: func(err error) { w.failed = errors.Join(w.failed, err) },

@@ -4,20 +4,20 @@ import (
 	"context"
 
 	"github.com/seedqueue/sq/libs/fault"
-	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
 )
 
 // openPool opens the disk's pool of files that are used again.
-func openPool(fsys vfs.FS) (*segment.Pool, error) {
+func openPool(fsys vfs.FS) (*pool.Pool, error) {
 	usage, err := fsys.Usage()
 	if err != nil {
 		return nil, fault.Errorf(fault.DiskPoisoned, "open pool: %w", err)
 	}
 	bytes := int64(min(poolBytesMax, usage.Total/poolPart)) //nolint:gosec // it is at most poolBytesMax.
-	pool, err := segment.NewPool(fsys, "pool", segment.PoolLimits{FileBytes: poolFileBytes, PoolBytes: bytes})
-	return pool, fault.Wrap("open pool", err)
+	p, err := pool.New(fsys, "pool", pool.Limits{FileBytes: poolFileBytes, PoolBytes: bytes})
+	return p, fault.Wrap("open pool", err)
 }
 
 // keepPool gives the pool's room back while the disk refuses anything for lack of it.

@@ -1,4 +1,4 @@
-package segment
+package pool
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/batch"
@@ -21,7 +22,7 @@ import (
 type Pool struct {
 	fs     vfs.FS
 	dir    string
-	limits PoolLimits
+	limits Limits
 
 	mu struct {
 		sync.Mutex
@@ -43,8 +44,8 @@ type pooled struct {
 // another base. A replica that is made again may write the very segment that is in the file.
 func (f *pooled) serves(tag uint64, base partition.Offset) bool { return f.tag != tag || f.base < base }
 
-// PoolLimits bounds a pool.
-type PoolLimits struct {
+// Limits bounds a pool.
+type Limits struct {
 	// FileBytes is the smallest file worth keeping.
 	FileBytes int64
 	// PoolBytes bounds all files together.
@@ -52,7 +53,8 @@ type PoolLimits struct {
 }
 
 const (
-	poolSuffix = ".free"
+	suffix = ".free"
+	digits = 20
 	// batchUnit is what the size of every batch is a multiple of.
 	batchUnit = 8
 )
@@ -63,8 +65,8 @@ func recycledSize(n int64) int64 { return n/batchUnit*batchUnit - batchUnit + 1 
 // IsRecycled tells by a file's size whether its end is not that of its segment: behind the batches lie bytes of an earlier life.
 func IsRecycled(size int64) bool { return size%batchUnit == 1 }
 
-// NewPool opens the pool in a directory, which it makes if missing, and takes over the files in it, as far as they fit.
-func NewPool(fsys vfs.FS, dir string, limits PoolLimits) (*Pool, error) {
+// New opens the pool in a directory, which it makes if missing, and takes over the files in it, as far as they fit.
+func New(fsys vfs.FS, dir string, limits Limits) (*Pool, error) {
 	if err := fsys.MkdirAll(dir); err != nil {
 		return nil, diskError("make pool", err)
 	}
@@ -74,8 +76,8 @@ func NewPool(fsys vfs.FS, dir string, limits PoolLimits) (*Pool, error) {
 	}
 	p := &Pool{fs: fsys, dir: dir, limits: limits}
 	for _, name := range names {
-		number, err := strconv.ParseUint(strings.TrimSuffix(name, poolSuffix), 10, 64)
-		if err != nil || !strings.HasSuffix(name, poolSuffix) {
+		number, err := strconv.ParseUint(strings.TrimSuffix(name, suffix), 10, 64)
+		if err != nil || !strings.HasSuffix(name, suffix) {
 			continue
 		}
 		p.mu.next = max(p.mu.next, number+1)
@@ -138,8 +140,8 @@ func (p *Pool) look(name string) (found pooled, keep bool, err error) {
 	return pooled{name: name, size: size, tag: h.PartitionTag, base: partition.Offset(h.SegmentBase)}, true, nil
 }
 
-// give moves a file that nobody has open into the pool; false if there is no room for it.
-func (p *Pool) give(name string) (bool, error) {
+// Give moves a file that nobody has open into the pool; false if there is no room for it.
+func (p *Pool) Give(name string) (bool, error) {
 	info, err := p.fs.Stat(name)
 	if err != nil {
 		return false, diskError("look at a segment", err)
@@ -153,7 +155,7 @@ func (p *Pool) give(name string) (bool, error) {
 	if !fits {
 		return false, nil
 	}
-	to := fmt.Sprintf("%s/%0*d%s", p.dir, baseDigits, number, poolSuffix)
+	to := fmt.Sprintf("%s/%0*d%s", p.dir, digits, number, suffix)
 	if err := p.fs.Rename(name, to); err != nil {
 		return false, poisoned("move a segment into the pool", err)
 	}
@@ -166,10 +168,9 @@ func (p *Pool) give(name string) (bool, error) {
 	return true, p.admit(to)
 }
 
-// take moves a file of at most maxSize out of the pool to the name of a segment, which is not taken, durably, and gives its size; 0 if there
-// is none.
-func (p *Pool) take(dir string, base partition.Offset, tag uint64, maxSize int64) (int64, error) {
-	name := dir + "/" + Name(base, LogPart)
+// Take moves a file of at most maxSize out of the pool to name, which is not taken, durably, and gives its size; 0 if there is none for a segment
+// with this tag and base.
+func (p *Pool) Take(name string, base partition.Offset, tag uint64, maxSize int64) (int64, error) {
 	got := pooled{}
 	p.mu.Lock()
 	for i, file := range p.mu.free {
@@ -190,7 +191,7 @@ func (p *Pool) take(dir string, base partition.Offset, tag uint64, maxSize int64
 	if err := p.fs.Rename(got.name, name); err != nil {
 		return 0, poisoned("take a pooled file", err)
 	}
-	for _, dir := range []string{dir, p.dir} {
+	for _, dir := range []string{path.Dir(name), p.dir} {
 		if err := p.fs.SyncDir(dir); err != nil {
 			return 0, poisoned("take a pooled file", err)
 		}
@@ -222,4 +223,20 @@ func (p *Pool) Bytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.bytes
+}
+
+// diskError gives the error of the disk its kind.
+func diskError(op string, err error) error {
+	if err != nil && vfs.IsFull(err) {
+		return &fault.Error{Kind: fault.DiskFull, Op: op, Err: err}
+	}
+	return poisoned(op, err)
+}
+
+// poisoned is for an error after which the state of the disk is unknown.
+func poisoned(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{Kind: fault.DiskPoisoned, Op: op, Err: err}
 }
