@@ -31,6 +31,7 @@ import (
 type Config struct {
 	Node        partition.NodeID
 	Incarnation partition.Incarnation
+	Claimed     int64 // revision at which the incarnation was claimed, with this disk; 0 = not known
 	Cluster     partition.UUID
 	// Sync is when appends are synced. A policy below every batch makes quorum topics weaker, which every ack then says.
 	Sync   durability.Policy
