@@ -32,6 +32,7 @@ type Config struct {
 	CompactRate    config.Bytes  `koanf:"compact-rate" usage:"how fast topics with cleanup compact are read and written again, bytes a second, 64KiB to 1GiB; 0 = not at all"`
 	CompactMemory  config.Bytes  `koanf:"compact-memory" usage:"memory for the keys of the partition that is being compacted, 1MiB to 16GiB; 80 bytes a key"`
 	DiskRefuse     config.Bytes  `koanf:"disk-refuse" usage:"free room on the data disk below which records are refused, and below half of it all appends, 1MiB and up; 0 = the smaller of a tenth and 10GiB, and of a twentieth and 2GiB"`
+	UseRetiredDisk bool          `koanf:"use-retired-disk" usage:"use the data disk although it has failed twice within a day, and forget that it has"`
 	node.Config    `usage-lease-ttl:"how long after its last renewal the broker counts as gone, 2s to 60s"`
 }
 
