@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seedqueue/sq/cli/internal/load"
+	"github.com/seedqueue/sq/cli/internal/sheet"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/sdk/go/sq"
 )
@@ -159,7 +160,7 @@ func (p *program) runBench(
 	}
 	_, err = fmt.Fprintf(p.env.Stdout,
 		"%.0f records/s  %s/s  (%d records in %.1f s, %s)\nlatency ms: p50 %.2f  p90 %.2f  p99 %.2f  p99.9 %.2f  max %.2f\n",
-		r.RecordsPerSecond, sizeText(int64(r.BytesPerSecond)), r.Records, r.Seconds, r.Durability,
+		r.RecordsPerSecond, sheet.Size(int64(r.BytesPerSecond)), r.Records, r.Seconds, r.Durability,
 		r.Latency.P50, r.Latency.P90, r.Latency.P99, r.Latency.P999, r.Latency.Max)
 	if r.Errors > 0 && err == nil {
 		err = fmt.Errorf("%d publishes failed, the first: %s", r.Errors, r.FirstError)

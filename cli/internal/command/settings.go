@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/seedqueue/sq/libs/config"
 	controlv1 "github.com/seedqueue/sq/proto/gen/sq/control/v1"
 )
 
@@ -83,22 +82,6 @@ func unsetZero(d time.Duration) *durationpb.Duration {
 		return nil
 	}
 	return durationpb.New(d)
-}
-
-// sizeText shows a size with a unit, rounded where it is not whole.
-func sizeText(n int64) string {
-	for _, unit := range []struct {
-		name string
-		size int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if n >= unit.size && n%unit.size != 0 {
-			return fmt.Sprintf("%.1f%s", float64(n)/float64(unit.size), unit.name)
-		}
-	}
-	if n < 1<<10 {
-		return fmt.Sprintf("%dB", n)
-	}
-	return config.Bytes(n).String()
 }
 
 // recordsText counts records.
