@@ -11,6 +11,7 @@ import (
 
 	"github.com/seedqueue/sq/cli/internal/load"
 	"github.com/seedqueue/sq/cli/internal/sheet"
+	"github.com/seedqueue/sq/cli/internal/value"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/sdk/go/sq"
 )
@@ -76,10 +77,10 @@ publishes under way.`,
 	f := cmd.Flags()
 	benchFlags(cmd, &cfg.Topic, &clients, &cfg.Duration)
 	recordSize, batchBytes, codec = 100, 64<<10, sq.None.String()
-	f.Var(bytesFlag{&recordSize}, "record-size", "bytes of a record's value, 1 to 1MiB")
-	f.Var(bytesFlag{&batchBytes}, "batch-bytes", "bytes of the values in a publish; with 1, one record each")
+	f.Var(value.Bytes{To: &recordSize}, "record-size", "bytes of a record's value, 1 to 1MiB")
+	f.Var(value.Bytes{To: &batchBytes}, "batch-bytes", "bytes of the values in a publish; with 1, one record each")
 	f.IntVar(&cfg.InFlight, "in-flight", cfg.InFlight, "publishes of a client under way")
-	f.Var(oneOf{&codec, []string{sq.None.String(), sq.S2.String(), sq.LZ4.String(), sq.Zstd.String()}}, "codec", "compression: none, s2, lz4 or zstd")
+	f.Var(value.OneOf{To: &codec, Legal: []string{sq.None.String(), sq.S2.String(), sq.LZ4.String(), sq.Zstd.String()}}, "codec", "compression: none, s2, lz4 or zstd")
 	f.BoolVar(&cfg.Compressible, "compressible", false, "publish text instead of random bytes")
 	outputFlag(cmd, &output)
 	return cmd

@@ -3,11 +3,13 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/seedqueue/sq/cli/internal/sheet"
 	controlv1 "github.com/seedqueue/sq/proto/gen/sq/control/v1"
@@ -32,106 +34,59 @@ func (p *program) clusters(ctx context.Context, call func(context.Context, contr
 	})
 }
 
-func (p *program) clusterStatus() *cobra.Command {
+// shows makes a command that asks the cluster service one thing and shows the answer.
+func shows[T proto.Message](p *program, use, short string,
+	ask func(context.Context, controlv1.ClusterServiceClient) (T, error), show func(io.Writer, T) error,
+) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show the coordinator, the services and how the partitions are",
+		Use:   use,
+		Short: short,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.clusters(cmd.Context(), func(ctx context.Context, client controlv1.ClusterServiceClient) error {
-				c, err := client.GetCluster(ctx, &controlv1.GetClusterRequest{})
-				if err != nil {
+				answer, err := ask(ctx, client)
+				switch {
+				case err != nil:
 					return err
+				case output == outputJSON:
+					return p.print(answer)
+				default:
+					return show(p.env.Stdout, answer)
 				}
-				if output == outputJSON {
-					return p.print(c)
-				}
-				return sheet.Cluster(p.env.Stdout, c)
 			})
 		},
 	}
 	outputFlag(cmd, &output)
 	return cmd
+}
+
+func (p *program) clusterStatus() *cobra.Command {
+	return shows(p, "status", "Show the coordinator, the services and how the partitions are",
+		func(ctx context.Context, client controlv1.ClusterServiceClient) (*controlv1.Cluster, error) {
+			return client.GetCluster(ctx, &controlv1.GetClusterRequest{})
+		}, sheet.Cluster)
 }
 
 func (p *program) clusterBrokers() *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use:   "brokers",
-		Short: "List brokers with their state, leaders, replicas and disks",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.clusters(cmd.Context(), func(ctx context.Context, client controlv1.ClusterServiceClient) error {
-				all, err := client.ListBrokers(ctx, &controlv1.ListBrokersRequest{})
-				if err != nil {
-					return err
-				}
-				if output == outputJSON {
-					return p.print(all)
-				}
-				return sheet.Brokers(p.env.Stdout, all.GetBrokers())
-			})
-		},
-	}
-	outputFlag(cmd, &output)
-	return cmd
+	return shows(p, "brokers", "List brokers with their state, leaders, replicas and disks",
+		func(ctx context.Context, client controlv1.ClusterServiceClient) (*controlv1.ListBrokersResponse, error) {
+			return client.ListBrokers(ctx, &controlv1.ListBrokersRequest{})
+		}, sheet.Brokers)
 }
 
 func (p *program) clusterMoves() *cobra.Command {
-	var output string
-	in := &controlv1.ListMovesRequest{PageSize: 1000}
-	cmd := &cobra.Command{
-		Use:   "moves",
-		Short: "List partitions whose members are being changed, and those that wait for it",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.clusters(cmd.Context(), func(ctx context.Context, client controlv1.ClusterServiceClient) error {
-				all, err := client.ListMoves(ctx, in)
-				if err != nil {
-					return err
-				}
-				if output == outputJSON {
-					return p.print(all)
-				}
-				return sheet.Moves(p.env.Stdout, all.GetMoves(), all.GetTotal())
-			})
-		},
-	}
-	outputFlag(cmd, &output)
-	return cmd
+	return shows(p, "moves", "List partitions whose members are being changed, and those that wait for it",
+		func(ctx context.Context, client controlv1.ClusterServiceClient) (*controlv1.ListMovesResponse, error) {
+			return client.ListMoves(ctx, &controlv1.ListMovesRequest{PageSize: 1000})
+		}, sheet.Moves)
 }
 
 func (p *program) clusterRecoveries() *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use:   "recoveries",
-		Short: "Show every forced recovery there ever was, and what it lost",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.clusters(cmd.Context(), func(ctx context.Context, client controlv1.ClusterServiceClient) error {
-				all, err := client.ListRecoveries(ctx, &controlv1.ListRecoveriesRequest{})
-				if err != nil {
-					return err
-				}
-				if output == outputJSON {
-					return p.print(all)
-				}
-				if len(all.GetRecoveries()) == 0 {
-					_, err := fmt.Fprintln(p.env.Stdout, "no partition was ever recovered by force")
-					return err
-				}
-				for _, r := range all.GetRecoveries() {
-					if err := sheet.Recovery(p.env.Stdout, r); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-	}
-	outputFlag(cmd, &output)
-	return cmd
+	return shows(p, "recoveries", "Show every forced recovery there ever was, and what it lost",
+		func(ctx context.Context, client controlv1.ClusterServiceClient) (*controlv1.ListRecoveriesResponse, error) {
+			return client.ListRecoveries(ctx, &controlv1.ListRecoveriesRequest{})
+		}, sheet.Recoveries)
 }
 
 func (p *program) clusterReassign() *cobra.Command {
@@ -172,7 +127,7 @@ It answers when the plan is written; 'sq cluster moves' shows how far it is. A f
 					_, err := fmt.Fprintf(p.env.Stdout, "%s gets %d replicas a partition\n", in.GetTopic(), in.GetReplicationFactor())
 					return err
 				}
-				return sheet.Moves(p.env.Stdout, planned.GetMoves(), 0)
+				return sheet.Moves(p.env.Stdout, &controlv1.ListMovesResponse{Moves: planned.GetMoves()})
 			})
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/seedqueue/sq/cli/internal/sheet"
+	"github.com/seedqueue/sq/cli/internal/value"
 	controlv1 "github.com/seedqueue/sq/proto/gen/sq/control/v1"
 )
 
@@ -252,7 +253,7 @@ func (p *program) topicTrim() *cobra.Command {
 				in.BeforeOffset = &offset
 			}
 			if before != "" {
-				t, err := parseTime(before, p.env.Now())
+				t, err := value.ParseTime(before, p.env.Now())
 				if err != nil {
 					return usagef("--before-time: %w", err)
 				}

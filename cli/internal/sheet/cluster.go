@@ -36,10 +36,10 @@ func Cluster(out io.Writer, c *controlv1.Cluster) error {
 }
 
 // Brokers prints a line for each.
-func Brokers(out io.Writer, all []*controlv1.Broker) error {
+func Brokers(out io.Writer, all *controlv1.ListBrokersResponse) error {
 	w := table(out)
 	fmt.Fprintln(w, "BROKER\tSTATE\tLEADS\tREPLICAS\tZONE\tDISKS\tADDRESS\tSOFTWARE")
-	for _, b := range all {
+	for _, b := range all.GetBrokers() {
 		fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", b.GetId(), State(b), b.GetLeads(), b.GetReplicas(),
 			orDash(b.GetZone()), disks(b.GetDisks()), orDash(b.GetAddress()), orDash(b.GetSoftware()))
 	}
@@ -75,20 +75,20 @@ func disks(all []*controlv1.Disk) string {
 }
 
 // Moves prints a line for each change of members.
-func Moves(out io.Writer, all []*controlv1.Move, total int32) error {
-	if len(all) == 0 {
+func Moves(out io.Writer, all *controlv1.ListMovesResponse) error {
+	if len(all.GetMoves()) == 0 {
 		_, err := fmt.Fprintln(out, "no members are being changed")
 		return err //nolint:wrapcheck // of the output.
 	}
 	w := table(out)
 	fmt.Fprintln(w, "PARTITION\tFROM\tTO\tSTATE\tWHY")
-	for _, m := range all {
+	for _, m := range all.GetMoves() {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", named(m.GetNamespace(), m.GetTopic(), m.GetPartition()), brokers(m.GetFrom()), brokers(m.GetTo()), started(m), why(m))
 	}
-	if err := w.Flush(); err != nil || int(total) <= len(all) {
+	if err := w.Flush(); err != nil || int(all.GetTotal()) <= len(all.GetMoves()) {
 		return err //nolint:wrapcheck // of the output.
 	}
-	_, err := fmt.Fprintf(out, "and %d more\n", int(total)-len(all))
+	_, err := fmt.Fprintf(out, "and %d more\n", int(all.GetTotal())-len(all.GetMoves()))
 	return err //nolint:wrapcheck // of the output.
 }
 
@@ -142,6 +142,23 @@ func Recovery(out io.Writer, r *controlv1.Recovery) error {
 	}
 	_, err := fmt.Fprintf(out, "\n%s\n", r.GetLoss())
 	return err //nolint:wrapcheck // of the output.
+}
+
+// Recoveries prints all of them.
+func Recoveries(out io.Writer, all *controlv1.ListRecoveriesResponse) error {
+	if len(all.GetRecoveries()) == 0 {
+		_, err := fmt.Fprintln(out, "no partition was ever recovered by force")
+		return err //nolint:wrapcheck // of the output.
+	}
+	for i, r := range all.GetRecoveries() {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		if err := Recovery(out, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // named is a partition as it is typed.
