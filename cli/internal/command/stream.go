@@ -152,7 +152,7 @@ type partialError struct {
 }
 
 func (e *partialError) Error() string {
-	return fmt.Sprintf("%v (before it %s stored, %d not acknowledged)", e.err, recordsText(e.stored), e.failed)
+	return fmt.Sprintf("%v (before it %s stored, %d not acknowledged)", e.err, sheet.Records(e.stored), e.failed)
 }
 func (e *partialError) Unwrap() error { return e.err }
 
@@ -176,7 +176,7 @@ func (p *program) summarize(s summary, output string) error {
 		rate = "  " + sheet.Size(int64(float64(s.Bytes)/s.Seconds)) + "/s"
 	}
 	_, err := fmt.Fprintf(p.env.Stdout, "%s  %s  %s  %s  %.1f s%s\n",
-		where, recordsText(s.Records), sheet.Size(s.Bytes), s.Durability, s.Seconds, rate)
+		where, sheet.Records(s.Records), sheet.Size(s.Bytes), s.Durability, s.Seconds, rate)
 	return err
 }
 

@@ -195,3 +195,11 @@ func Size(n int64) string {
 	}
 	return config.Bytes(n).String()
 }
+
+// Records counts records.
+func Records(n int64) string {
+	if n == 1 {
+		return "1 record"
+	}
+	return fmt.Sprintf("%d records", n)
+}

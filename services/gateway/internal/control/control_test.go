@@ -144,7 +144,7 @@ func TestGetTopicAsksTheLeaders(t *testing.T) {
 	}
 	replicas := states[0].GetReplicas()
 	if len(replicas) != 3 || !replicas[0].GetLeader() || replicas[0].GetLastHeard() != nil || replicas[1].GetLag() != 0 ||
-		replicas[1].GetLastHeard().AsDuration() != 20*time.Millisecond || !replicas[2].GetLearner() || replicas[2].GetLag() != 2 || !replicas[2].GetLive() {
+		replicas[1].GetLastHeard().AsDuration() != 20*time.Millisecond || !replicas[2].GetLearner() || replicas[2].GetLag() != 2 || replicas[2].GetLive() || !replicas[1].GetLive() {
 		t.Errorf("replicas: %v", replicas)
 	}
 	if states[1].GetActive() || states[1].GetLeader() != 0 || states[1].GetError() == "" || states[1].GetEpoch() != 2 {
