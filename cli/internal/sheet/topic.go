@@ -85,6 +85,9 @@ func partitions(w io.Writer, states []*controlv1.Partition) {
 		if s.GetActive() {
 			state = "active"
 		}
+		if n := s.GetDamagedRanges(); n > 0 {
+			state += fmt.Sprintf(", %d damaged", n)
+		}
 		if s.GetMove() != nil {
 			state += ", " + Move(s.GetMove())
 		}
