@@ -49,6 +49,12 @@ func (s *State) onAssigned(ev Assigned) {
 		s.reassigned(c, ev)
 		return
 	}
+	if l, ok := s.role.(*leader); ok && l.epoch == a.Epoch && ev.Revision >= s.revision {
+		s.adoptAssigned(ev)
+		s.learn(&l.term, a.Learners)
+		s.push(&l.term)
+		return
+	}
 	if ev.Revision < s.revision && !ev.Reread || a.Epoch < s.assigned.Epoch {
 		return // older than what is known: views are hints
 	}
@@ -59,7 +65,7 @@ func (s *State) onAssigned(ev Assigned) {
 	if a.Status != topology.Electing || !s.isMe(a.Leader) || a.Epoch <= s.promised {
 		return // not for this process, or an epoch of an earlier life (R2)
 	}
-	c := &candidate{term: newTerm(a, s.cfg.Self), began: s.elapsed, revision: ev.Revision}
+	c := &candidate{term: newTerm(a, s.cfg.Self, s.elapsed), began: s.elapsed, revision: ev.Revision}
 	s.role = c
 	s.promise(a.Epoch)
 	if s.log.durable < s.log.end {
@@ -81,6 +87,7 @@ func (s *State) isMe(l topology.Leader) bool {
 // reassigned handles news of the epoch the candidate is in: the value's new revision, or the fate of its CAS (R8).
 func (s *State) reassigned(c *candidate, ev Assigned) {
 	c.revision = max(c.revision, ev.Revision)
+	s.learn(&c.term, s.assigned.Learners)
 	switch {
 	case ev.Assignment.Status == topology.Active && c.phase == activating:
 		s.lead(c) // nobody else writes ACTIVE for this epoch: the CAS did it

@@ -68,6 +68,9 @@ type Tick struct {
 // SealRequested says: somebody wants the open segment cut. Nothing happens unless it holds records and this replica leads.
 type SealRequested struct{ Time int64 }
 
+// ReadIndex asks for ReadIndexed. One at a time; only while Leads.
+type ReadIndex struct{}
+
 // Configured says: the topic's settings changed.
 type Configured struct {
 	Cut            CutPolicy
@@ -86,6 +89,7 @@ func (Activation) event()    {}
 func (Tick) event()          {}
 func (SealRequested) event() {}
 func (Configured) event()    {}
+func (ReadIndex) event()     {}
 
 // Effect is something the replica has to do, in the order given.
 type Effect interface{ effect() }
@@ -122,10 +126,11 @@ type Activate struct {
 // Reread asks: read the assignment linearizably, then answer Assigned with Reread set.
 type Reread struct{ Epoch partition.Epoch }
 
-// Send asks: give a member a message. An Append names the range [Prev, Until) to be read from the log.
+// Send asks: give a member a message. An Append names the range [Prev, Until) to be read from the log, as far as it is written.
 type Send struct {
 	To      partition.Member
 	Message Message
+	Lazy    bool // an Append that tells the high watermark only: it may wait for others
 }
 
 // ServeFetch asks: read [From, Until) from the log and send it to To as Fetched.
@@ -156,6 +161,9 @@ type StepDown struct {
 	Reason string
 }
 
+// ReadIndexed says: this process led when the ReadIndex came, and everything acknowledged by then is below HighWatermark.
+type ReadIndexed struct{ HighWatermark partition.Offset }
+
 // Quarantine says: the replica must not take part any more; a person has to look.
 type Quarantine struct{ Reason string }
 
@@ -172,3 +180,4 @@ func (Cut) effect()            {}
 func (Lead) effect()           {}
 func (StepDown) effect()       {}
 func (Quarantine) effect()     {}
+func (ReadIndexed) effect()    {}

@@ -13,8 +13,9 @@ type follower struct {
 	leader    partition.Member
 	appending bool             // leader is known
 	verified  partition.Offset // agrees with the leader's log up to here, contiguously
+	round     uint64           // the highest of an Append that was taken
 	acked     AppendOK         // last sent
-	owed      bool             // an Append waits for its answer
+	owed      bool             // an Append is to be answered although it brought nothing
 }
 
 func (f *follower) epochOf() partition.Epoch { return f.epoch }
@@ -63,8 +64,11 @@ func (s *State) answer(f *follower) {
 	if !f.appending {
 		return
 	}
-	ok := AppendOK{Epoch: f.epoch, Match: min(f.verified, s.log.durable), Written: min(f.verified, s.log.written)}
-	if s.cfg.Counting == CountPersisted && ok.Match == f.acked.Match && !f.owed || ok == f.acked && !f.owed {
+	ok := AppendOK{
+		Epoch: f.epoch, Round: f.round, Match: min(f.verified, s.log.durable), Written: min(f.verified, s.log.written), HighWatermark: s.hw,
+	}
+	news := ok.Match > f.acked.Match || s.cfg.Counting == CountWritten && ok.Written > f.acked.Written
+	if !news && !f.owed {
 		return
 	}
 	f.acked, f.owed = ok, false
@@ -73,7 +77,7 @@ func (s *State) answer(f *follower) {
 
 func (s *State) onAppend(from partition.Member, m Append) {
 	if m.Epoch < s.promised {
-		s.send(from, Nack{Epoch: m.Epoch, Promised: s.promised})
+		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Promised: s.promised})
 		return
 	}
 	if m.Epoch > s.promised {
@@ -87,14 +91,15 @@ func (s *State) onAppend(from partition.Member, m Append) {
 		f.leader, f.appending, f.prepared = from, true, false
 	}
 	if !s.holds(m) {
-		s.send(from, Nack{Epoch: m.Epoch, Hint: s.log.hintAt(m.Prev)})
+		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Hint: s.log.hintAt(m.Prev)})
 		return
 	}
-	s.take(f, m)
+	added := s.take(f, m)
 	if s.quarantined {
 		return
 	}
-	f.owed = true
+	f.round = max(f.round, m.Round)
+	f.owed = f.owed || !added // what was added is answered when it counts
 	hw := min(m.HighWatermark, f.verified, s.log.written)
 	s.commit(hw, min(hw, s.log.durable))
 	s.answer(f)
@@ -109,7 +114,13 @@ func (s *State) holds(m Append) bool {
 		return true // committed: nothing there can differ
 	}
 	chain, ok := s.log.chainAt(m.Prev)
-	if len(m.Entries) > 0 && (!ok || chain != m.Entries[0].Chain) || len(m.Entries) == 0 && (!ok || chain != m.PrevChain) {
+	want := m.PrevChain
+	if len(m.Entries) > 0 {
+		want = m.Entries[0].Chain
+	} else if want == 0 {
+		return true // the leader does not know: committed
+	}
+	if !ok || chain != want {
 		s.quarantine("the log has another batch before %d in epoch %d than its leader: chain %x", m.Prev, m.PrevEpoch, chain)
 		return false
 	}
@@ -117,7 +128,7 @@ func (s *State) holds(m Append) bool {
 }
 
 // take compares the entries with the log, cuts where they part, and appends the rest.
-func (s *State) take(f *follower, m Append) {
+func (s *State) take(f *follower, m Append) (appended bool) {
 	var added []Entry
 	at := m.Prev
 	for i := range m.Entries {
@@ -131,12 +142,12 @@ func (s *State) take(f *follower, m Append) {
 			continue
 		}
 		if s.quarantined {
-			return
+			return false
 		}
 		if base < s.log.end {
 			if base < s.hw {
 				s.quarantine("told to truncate to %d, below the high watermark %d, by epoch %d", base, s.hw, m.Epoch)
-				return
+				return false
 			}
 			s.truncate(base)
 			f.verified = min(f.verified, base)
@@ -153,6 +164,7 @@ func (s *State) take(f *follower, m Append) {
 		s.emit(AppendLog{Generation: s.log.gen, Entries: added, End: s.log.end})
 		s.syncLog()
 	}
+	return len(added) > 0
 }
 
 // same tells whether the log holds this batch. The same place and epoch with other content is no conflict but damage.

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"slices"
+	"time"
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
@@ -24,6 +25,49 @@ type Report struct {
 	SegmentData   bool // the open segment holds records
 	Quarantined   bool
 }
+
+// Peer is what a leader knows of another replica.
+type Peer struct {
+	Member        partition.Member
+	Learner       bool
+	Match         partition.Offset // it has the leader's log up to here on disk, without a hole
+	HighWatermark partition.Offset // that it says it knows
+	Silent        time.Duration    // since it was last heard, or since the epoch began
+}
+
+// Peers describes the other members and the learners. nil where this replica does not lead.
+func (s *State) Peers() []Peer {
+	l, ok := s.role.(*leader)
+	if !ok {
+		return nil
+	}
+	out := make([]Peer, len(l.peers))
+	for i, p := range l.peers {
+		out[i] = Peer{Member: p.member, Learner: !p.voter, Match: p.match, HighWatermark: p.knows, Silent: s.elapsed - p.heard}
+	}
+	return out
+}
+
+// Replicated tells whether other replicas get the log.
+func (s *State) Replicated() bool { return len(s.assigned.Members)+len(s.assigned.Learners) > 1 }
+
+// Overdue tells in what time, if nobody answers, something is to be sent again; ok is false where nobody owes an answer.
+func (s *State) Overdue() (wait time.Duration, ok bool) {
+	t := s.termOf(s.role.epochOf())
+	if t == nil {
+		return 0, false
+	}
+	for i := range t.peers {
+		p := &t.peers[i]
+		if due := p.sent + p.wait - s.elapsed; s.owes(t, p) && (!ok || due < wait) {
+			wait, ok = due, true
+		}
+	}
+	return max(wait, 0), ok
+}
+
+// EpochBefore is the epoch of the batch that ends at or spans an offset, 0 = none is known.
+func (s *State) EpochBefore(at partition.Offset) partition.Epoch { return s.log.epochBefore(at) }
 
 // Report describes the state.
 func (s *State) Report() Report {

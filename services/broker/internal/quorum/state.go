@@ -133,6 +133,8 @@ func (s *State) Step(ev Event) []Effect {
 		s.onTick(ev)
 	case SealRequested:
 		s.onSealRequested(ev)
+	case ReadIndex:
+		s.onReadIndex()
 	case Configured:
 		s.cfg.Cut, s.cfg.Counting, s.cfg.SyncEveryGroup = ev.Cut, ev.Counting, ev.SyncEveryGroup
 	}

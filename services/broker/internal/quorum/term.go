@@ -13,13 +13,18 @@ import (
 type peer struct {
 	member  partition.Member
 	voter   bool
-	match   partition.Offset // persisted there, verified in this epoch
+	match   partition.Offset // persisted there, verified in this epoch, without a hole (R11)
 	written partition.Offset
 	next    partition.Offset // to be sent next
-	hw      partition.Offset // last told
-	sent    time.Duration    // when, for resending
+	told    partition.Offset // the high watermark that was sent
+	knows   partition.Offset // the one that it says it has
+	round   uint64           // the highest that it answered
+	since   uint64           // of the first message behind the last step back: Nacks of earlier ones are stale
+	sent    time.Duration    // the last message, or answer, for sending again
+	wait    time.Duration    // before that
 	asking  bool             // something was sent since it last spoke
 	asked   time.Duration    // when that was first
+	heard   time.Duration    // when it last spoke in this epoch
 }
 
 // term is one epoch of one process, from nomination on.
@@ -29,20 +34,30 @@ type term struct {
 	base    topology.Base
 	start   partition.Offset // of the EpochStart batch, once appended
 	peers   []peer           // the other members, then the learners, in the assignment's order
+	round   uint64           // of the last Append or Install that was sent
+	read    uint64           // the round that a majority has to answer for the ReadIndex under way; 0 = none
 }
 
-func newTerm(a topology.Assignment, self partition.Member) term {
+func newTerm(a topology.Assignment, self partition.Member, now time.Duration) term {
 	t := term{epoch: a.Epoch, members: slices.Clone(a.Members), base: a.Base}
-	add := func(members []partition.Member, voter bool) {
-		for _, m := range members {
-			if m != self && !slices.ContainsFunc(t.peers, func(p peer) bool { return p.member == m }) {
-				t.peers = append(t.peers, peer{member: m, voter: voter})
-			}
+	t.add(a.Members, true, self, 0, now)
+	t.add(a.Learners, false, self, 0, now)
+	return t
+}
+
+// add makes peers of those that are none, to be sent what comes at next.
+func (t *term) add(members []partition.Member, voter bool, self partition.Member, next partition.Offset, now time.Duration) {
+	for _, m := range members {
+		if m != self && t.peer(m) == nil {
+			t.peers = append(t.peers, peer{member: m, voter: voter, next: next, wait: resendAfter, heard: now})
 		}
 	}
-	add(a.Members, true)
-	add(a.Learners, false)
-	return t
+}
+
+// learn takes in who else learns now. Members stay for the whole epoch.
+func (s *State) learn(t *term, learners []partition.Member) {
+	t.peers = slices.DeleteFunc(t.peers, func(p peer) bool { return !p.voter && !slices.Contains(learners, p.member) })
+	t.add(learners, false, s.cfg.Self, s.log.end, s.elapsed)
 }
 
 func (t *term) peer(m partition.Member) *peer {
@@ -92,32 +107,46 @@ func (s *State) heard(t *term) bool {
 func (s *State) push(t *term) {
 	for i := range t.peers {
 		p := &t.peers[i]
-		if p.next < s.log.end || p.hw < s.hw {
-			s.pushTo(t, p)
+		if p.next < s.log.end || p.told < s.hw {
+			s.pushTo(t, p, p.next == s.log.end)
 		}
 	}
 }
 
-func (s *State) pushTo(t *term, p *peer) {
-	m := Append{Epoch: t.epoch, Prev: p.next, PrevEpoch: s.log.epochBefore(p.next), Until: s.log.end, HighWatermark: s.hw}
+func (s *State) pushTo(t *term, p *peer, lazy bool) {
+	t.round++
+	m := Append{
+		Epoch: t.epoch, Round: t.round, Prev: p.next, PrevEpoch: s.log.epochBefore(p.next), Until: s.log.end, HighWatermark: s.hw,
+	}
 	m.PrevChain, _ = s.log.chainAt(p.next) // below floor the first entry's own word says it
-	s.send(p.member, m)
-	p.next, p.hw, p.sent = s.log.end, s.hw, s.elapsed
+	s.emit(Send{To: p.member, Message: m, Lazy: lazy})
+	p.next, p.told, p.sent = s.log.end, s.hw, s.elapsed
 	if !p.asking {
 		p.asking, p.asked = true, s.elapsed
 	}
 }
 
-// resend starts over from the last answer where one is overdue.
+// resend asks those who owe an answer where they stand, ever more seldom. What was lost on the way they say in a Nack.
 func (s *State) resend(t *term) {
 	for i := range t.peers {
 		p := &t.peers[i]
-		if p.match < s.log.end && s.elapsed-p.sent >= resendAfter {
-			p.next = max(p.match, s.log.start)
-			s.pushTo(t, p)
+		if s.owes(t, p) && s.elapsed-p.sent >= p.wait {
+			p.wait = min(2*p.wait, resendMax)
+			s.pushTo(t, p, false)
 		}
 	}
 	s.push(t)
+}
+
+// owes tells whether a peer has something to answer.
+func (s *State) owes(t *term, p *peer) bool {
+	return p.match < s.log.end || p.knows < s.hw || p.round < t.read
+}
+
+// hear takes in that a peer has spoken.
+func (s *State) hear(p *peer, round uint64) {
+	p.asking, p.heard, p.sent, p.wait = false, s.elapsed, s.elapsed, resendAfter
+	p.round = max(p.round, round)
 }
 
 func (s *State) onAppendOK(from partition.Member, m AppendOK) {
@@ -129,11 +158,13 @@ func (s *State) onAppendOK(from partition.Member, m AppendOK) {
 	if p == nil {
 		return
 	}
-	p.asking = false
+	s.hear(p, m.Round)
 	p.match = max(p.match, min(m.Match, s.log.end))
 	p.written = max(p.written, p.match, min(m.Written, s.log.end))
+	p.knows = max(p.knows, m.HighWatermark)
 	p.next = max(p.next, p.match)
 	s.progress()
+	s.confirm(t)
 }
 
 func (s *State) onNack(from partition.Member, m Nack) {
@@ -149,15 +180,55 @@ func (s *State) onNack(from partition.Member, m Nack) {
 	if p == nil {
 		return
 	}
-	p.asking = false
+	s.hear(p, m.Round)
+	s.confirm(t)
+	if m.Round < p.since {
+		return // of what was sent before the last step back
+	}
 	at := m.Hint.End
 	if own := s.log.epochBefore(at); own != m.Hint.Epoch {
 		// This log has no batch of that epoch there: go to where the last epoch that is not later ends.
 		at = min(at, endOf(s.log.epochs, s.log.end, min(own, m.Hint.Epoch)))
 	}
 	if next := max(min(at, p.next), p.match, s.log.start); next < p.next {
-		p.next = next
-		s.pushTo(t, p)
+		p.next, p.since = next, t.round+1
+		s.pushTo(t, p, false)
+	}
+}
+
+// onReadIndex begins a round: when a majority has answered it, this process was the leader when it was asked, and the high watermark covers
+// everything that was acknowledged by then.
+func (s *State) onReadIndex() {
+	l, ok := s.role.(*leader)
+	if !ok {
+		return
+	}
+	l.read = l.round + 1
+	for i := range l.peers {
+		if p := &l.peers[i]; p.voter {
+			s.pushTo(&l.term, p, false)
+		}
+	}
+	s.confirm(&l.term)
+}
+
+// confirm ends the ReadIndex under way if a majority has answered its round.
+func (s *State) confirm(t *term) {
+	if t.read == 0 || !s.Leads() {
+		return
+	}
+	n, voters := 1, 1
+	for i := range t.peers {
+		if p := &t.peers[i]; p.voter {
+			voters++
+			if p.round >= t.read {
+				n++
+			}
+		}
+	}
+	if n >= majority(voters) {
+		t.read = 0
+		s.emit(ReadIndexed{HighWatermark: s.hw})
 	}
 }
 

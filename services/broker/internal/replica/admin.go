@@ -81,7 +81,7 @@ func (r *Replica) proposeControls() {
 		r.admin.requests = r.admin.requests[1:]
 		r.decide(q)
 	}
-	for r.time.Elapsed >= r.io.retryAt && r.core.CanPropose() {
+	for r.time.Elapsed >= r.retryAt && r.core.CanPropose() {
 		seal, ok := r.closing.Propose(r.fold.Tier.SealedEnd(), r.core.HighWatermark(), r.core.End())
 		if !ok {
 			break

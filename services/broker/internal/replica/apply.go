@@ -18,12 +18,12 @@ func (r *Replica) apply(effect quorum.Effect) {
 	case quorum.AppendLog:
 		r.appendLog(e)
 	case quorum.SyncLog:
-		r.addSync(e.Generation, e.End)
+		r.io.Sync(e.Generation, e.End)
 	case quorum.TruncateLog:
 		r.fold.Cut(e.To)
 		r.closing.Cut(e.To)
 		r.waiting.cut(r, e.To, fault.Errorf(fault.OutcomeUnknown, "append: a later leader has cut the log at %d", e.To))
-		r.io.add(op{kind: opTruncate, generation: e.Generation, end: e.To})
+		r.io.Truncate(e.To)
 	case quorum.Activate:
 		r.activate(e)
 	case quorum.Reread:
@@ -40,16 +40,20 @@ func (r *Replica) apply(effect quorum.Effect) {
 		r.stepDown(e)
 	case quorum.Quarantine:
 		r.fail(fault.Errorf(fault.Corrupt, "quarantine replica %s of %s: %s", r.cfg.Self.Replica, r.cfg.Partition, e.Reason))
-	case quorum.Send, quorum.ServeFetch:
-		// There is no connection to peers: a member set of one sends nothing.
+	case quorum.Send:
+		r.out.Send(e)
+	case quorum.ServeFetch:
+		r.out.Serve(e)
+	case quorum.ReadIndexed:
+		r.readIndexed(e.HighWatermark)
 	}
 }
 
 // persistPromise makes a promise durable in the disk's journal.
 func (r *Replica) persistPromise(e quorum.PersistPromise) {
-	r.io.inFlight.Add(1)
+	r.inFlight.Add(1)
 	r.deps.Workers.Do(func() {
-		defer r.io.inFlight.Done()
+		defer r.inFlight.Done()
 		err := r.deps.Journal.Put(journal.Promise(r.cfg.Self.Replica, e.Epoch))
 		if err == nil {
 			err = r.deps.Journal.Sync()
@@ -70,8 +74,7 @@ func (r *Replica) persistPromise(e quorum.PersistPromise) {
 
 // appendLog folds a group and queues it for the disk.
 func (r *Replica) appendLog(e quorum.AppendLog) {
-	o := op{kind: opAppend, generation: e.Generation, end: e.End, batches: make([][]byte, len(e.Entries))}
-	o.early = r.counting == quorum.CountWritten && r.cfg.Sync.EveryBatch()
+	batches := make([][]byte, len(e.Entries))
 	var bytes int64
 	for i := range e.Entries {
 		entry := &e.Entries[i]
@@ -79,18 +82,23 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 			r.fail(err)
 			return
 		}
-		o.batches[i] = entry.Msg
+		batches[i] = entry.Msg
 		bytes += int64(entry.Size)
 		if !entry.IsControl() {
 			r.deps.Metrics.batches.Inc()
 			r.deps.Metrics.records.Add(float64(entry.RecordCount))
 		}
 	}
-	o.release, r.waiting.release = r.waiting.release, nil
+	release := r.waiting.release
+	r.waiting.release = nil
+	if r.arrived != nil {
+		release, r.arrived = append(release, r.arrived), nil
+	}
 	r.deps.Metrics.bytes.Add(float64(bytes))
 	r.deps.Metrics.groups.Observe(float64(len(e.Entries)))
-	r.io.unsynced = true
-	r.io.add(o)
+	// Other replicas get it while it is synced here.
+	early := r.cfg.Sync.EveryBatch() && (r.counting == quorum.CountWritten || r.core.Replicated())
+	r.io.Append(e.Generation, e.End, batches, release, early)
 }
 
 // activate asks for the compare-and-swap that ends the election.
@@ -140,6 +148,7 @@ func (r *Replica) commit(e quorum.Commit) {
 
 // stepDown tells those who waited that nobody knows.
 func (r *Replica) stepDown(e quorum.StepDown) {
+	r.out.Reset()
 	r.deps.Metrics.stepDowns.Inc()
 	r.log.Info("steps down", "epoch", e.Epoch, "reason", e.Reason)
 	r.waiting.all(r, &fault.Error{
@@ -148,6 +157,7 @@ func (r *Replica) stepDown(e quorum.StepDown) {
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})
 	r.refuseQueue(r.notLeader())
 	r.failSeals(fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch))
+	r.readFailed(r.notLeader())
 }
 
 // notLeader is the refusal of a replica that does not lead.

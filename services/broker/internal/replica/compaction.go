@@ -16,7 +16,7 @@ func (r *Replica) newCompaction() *compaction.Compaction {
 		Marked: func() partition.Offset { return r.tier.marked }, Bulk: r.bulk,
 		Run: func(pass func(context.Context)) { r.errands.Go(pass) }, Post: r.mail.post, Later: r.later, Fail: r.fail,
 		Install: func(x *segment.Index, sum [32]byte, done func(error)) {
-			r.io.add(op{kind: opCompact, index: x, sum: sum, done: done})
+			r.io.Change(func() error { return r.wal.InstallCompacted(x, sum) }, done)
 		},
 		Commit: func(s sealed.Seal, done func(error)) {
 			r.request(request{done: done, decide: func() (func(batchcapnp.Control) error, error) {
@@ -28,6 +28,6 @@ func (r *Replica) newCompaction() *compaction.Compaction {
 
 // bulk has a job done by a bulk worker.
 func (r *Replica) bulk(job func()) {
-	r.io.inFlight.Add(1)
-	r.deps.Workers.DoBulk(func() { defer r.io.inFlight.Done(); job() })
+	r.inFlight.Add(1)
+	r.deps.Workers.DoBulk(func() { defer r.inFlight.Done(); job() })
 }

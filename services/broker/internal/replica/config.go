@@ -16,6 +16,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
@@ -93,6 +94,7 @@ type Deps struct {
 	Workers   *workers.Pool
 	Commit    *commit.Committer // makes what is appended durable, together with other logs of the disk
 	Activator Activator
+	Peers     outbox.Peers // carries messages to other brokers; not used by a partition with one replica
 	Clock     clock.Clock
 	// Errands, if set, makes a replica that is driven by hand (doc.go 8) and dropped, not closed. nil = goroutines.
 	Errands errand.Runner

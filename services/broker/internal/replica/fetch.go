@@ -116,7 +116,10 @@ func (r *Replica) ListOffset(ctx context.Context, l ListOffset) (ListedOffset, e
 	switch l.Where {
 	case Earliest:
 	case Latest:
-		out.Offset = v.hw
+		if out.Offset, err = ask(ctx, r, false, r.index); err != nil {
+			return ListedOffset{}, fault.Wrap("list offsets", err)
+		}
+		out.HighWatermark = out.Offset
 	case AtTime:
 		out.Offset, err = r.offsetAt(ctx, v, l.Time)
 	}

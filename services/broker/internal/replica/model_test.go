@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -274,18 +275,20 @@ func TestKilledAtEveryCall(t *testing.T) {
 
 func killedAtEveryCall(t *testing.T, redo commit.Mode) {
 	var moments []moment
-	var acked []string
+	var acked atomic.Pointer[[]string] // before the disk is copied: what is acknowledged later need not be on the copy
+	acked.Store(&[]string{})
 	rng := rand.New(rand.NewPCG(7, 7))
 	g := newRig(t, func(g *rig) { g.redo = redo })
 	g.wrap = func(mem *memfs.FS) vfs.FS {
 		disk := faultfs.New(mem, g.clock)
 		disk.Observe(func(c faultfs.Call) {
+			before := *acked.Load()
 			g.register.mu.Lock()
 			copied := &register{}
 			copied.mu.value, copied.mu.revision = g.register.mu.value, g.register.mu.revision
 			g.register.mu.Unlock()
 			for _, fs := range []*memfs.FS{mem.CrashNone(), mem.CrashAll(), mem.Crash(rng)} {
-				moments = append(moments, moment{c, fs, copied, slices.Clone(acked)})
+				moments = append(moments, moment{c, fs, copied, before})
 			}
 		})
 		return disk
@@ -295,7 +298,8 @@ func killedAtEveryCall(t *testing.T, redo commit.Mode) {
 		value := fmt.Sprintf("value %d", i)
 		g.mustPublish(value)
 		quiet(g) // what is called from now on is called after the ack
-		acked = append(acked, value)
+		now := append(slices.Clone(*acked.Load()), value)
+		acked.Store(&now)
 		if i%2 == 1 {
 			g.seal()
 		}
@@ -322,7 +326,7 @@ func killedAtEveryCall(t *testing.T, redo commit.Mode) {
 // quiet waits until the workers have nothing to do for the replica.
 func quiet(g *rig) {
 	for {
-		idle, err := ask(context.Background(), g.r, false, func(answer func(bool, error)) { answer(g.r.io.idle(), nil) })
+		idle, err := ask(context.Background(), g.r, false, func(answer func(bool, error)) { answer(g.r.io.Idle(), nil) })
 		if err != nil || idle {
 			return
 		}

@@ -45,6 +45,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 		return nil, fault.Wrap("open log of "+cfg.Partition.String(), err)
 	}
 	r.wal, r.seat = log, deps.Commit.Join(cfg.Self.Replica, log)
+	r.io, r.out = r.newWriter(), r.newOutbox()
 	if err := r.recover(recovery, kept, tag); err != nil {
 		return nil, fault.Wrap("recover "+cfg.Partition.String(), errors.Join(err, log.Close()))
 	}

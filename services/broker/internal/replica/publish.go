@@ -65,7 +65,7 @@ func staleEpoch(op string, caller, own partition.Epoch) error {
 // propose makes the next group of what is queued, once the disk is free (doc.go 2): deduplicates and appends in one step (doc.go 3).
 func (r *Replica) propose() {
 	r.proposeControls()
-	if len(r.queue) == 0 || !r.io.idle() || r.failure != nil {
+	if len(r.queue) == 0 || !r.io.Idle() || r.failure != nil {
 		return
 	}
 	if !r.core.CanPropose() {

@@ -15,11 +15,13 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 	"github.com/seedqueue/sq/services/broker/internal/wallclock"
+	"github.com/seedqueue/sq/services/broker/internal/writer"
 )
 
 // Replica is one replica of one partition. Open makes one, Close ends it.
@@ -38,7 +40,8 @@ type Replica struct {
 
 	stopping chan struct{} // closed by Close
 	stopOnce sync.Once
-	done     chan struct{} // closed when the goroutine has ended
+	done     chan struct{}  // closed when the goroutine has ended
+	inFlight sync.WaitGroup // jobs with the workers, but for the writer's
 	errands  errand.Runner
 
 	// What follows belongs to the replica's goroutine.
@@ -49,7 +52,12 @@ type Replica struct {
 	time       wallclock.Reading
 	queue      []queued // published, not yet appended
 	waiting    waitlist // appended, not yet committed
-	io         pipeline
+	io         *writer.Writer
+	out        *outbox.Outbox
+	arrived    func()                          // gives back what was delivered, unless the log takes it
+	reads      []func(partition.Offset, error) // wait for the ReadIndex under way
+	nextReads  []func(partition.Offset, error) // wait for the next
+	retryAt    time.Duration                   // elapsed: when Seals are tried again that found no room
 	admin      adminQueue
 	tier       tierState
 	seals      []sealWaiter
@@ -137,6 +145,7 @@ func (r *Replica) Fail(cause error) {
 	r.mail.post(func() {
 		if r.failure == nil {
 			r.failure = cause
+			r.io.Stop()
 			r.wal.Poison(cause)
 		}
 	})
@@ -179,7 +188,8 @@ func (r *Replica) round() {
 	}
 	r.tick()
 	r.propose()
-	r.dispatch()
+	r.io.Dispatch()
+	r.out.Flush()
 	r.show()
 	r.plan()
 }
@@ -216,7 +226,10 @@ func (r *Replica) plan() {
 	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
 		r.pace.Need(r.time.Elapsed, tickActive)
 	}
-	if i := r.cfg.Sync.Interval; i > 0 && r.io.unsynced {
+	if wait, ok := r.core.Overdue(); ok {
+		r.pace.Need(r.time.Elapsed, wait)
+	}
+	if i := r.cfg.Sync.Interval; i > 0 && r.io.Unsynced() {
 		r.pace.Need(r.time.Elapsed, i)
 	}
 }
@@ -262,6 +275,7 @@ func (r *Replica) fail(err error) {
 		return
 	}
 	r.failure = err
+	r.io.Stop()
 	if r.deps.Failed != nil {
 		r.deps.Failed(err)
 	}
@@ -273,14 +287,14 @@ func (r *Replica) shutdown() {
 	r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
 	if r.failure == nil {
 		report := r.core.Report()
-		r.io.add(op{kind: opSync, generation: report.Generation, end: report.End})
-		r.dispatch()
+		r.io.Sync(report.Generation, report.End)
+		r.io.Dispatch()
 	}
-	for r.io.busy && r.failure == nil {
+	for r.io.Busy() && r.failure == nil {
 		<-r.mail.wake
 		r.takeIn()
 		r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
-		r.dispatch()
+		r.io.Dispatch()
 	}
 	r.stop()
 }
@@ -289,7 +303,8 @@ func (r *Replica) shutdown() {
 func (r *Replica) stop() {
 	r.end()
 	r.errands.Wait()
-	r.io.inFlight.Wait()
+	r.inFlight.Wait()
+	r.io.Wait()
 	err := r.wal.Close()
 	if err != nil && r.failure == nil {
 		r.log.Warn("cannot close log", "err", err)
@@ -310,6 +325,8 @@ func (r *Replica) end() {
 	r.waiting.all(r, &fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
 	r.failSeals(cause)
+	r.readFailed(cause)
+	r.io.Stop()
 	old := r.view.Load()
 	next := *old
 	next.active, next.harvest, next.changed = false, false, make(chan struct{})

@@ -82,10 +82,10 @@ func (r *Replica) undigested(base partition.Offset, err error) {
 // markSealed has the log take note of the segments whose Seal is committed.
 func (r *Replica) markSealed() {
 	for _, seal := range r.fold.TakeSeals() {
-		r.closing.Sealed(seal.End)
 		if seal.End > r.tier.marked {
-			r.tier.toMark = append(r.tier.toMark, seal)
+			r.tier.toMark = append(r.tier.toMark, toMark{seal, r.closing.Made(seal)})
 		}
+		r.closing.Sealed(seal.End)
 	}
 	r.markNext()
 }
@@ -95,14 +95,47 @@ func (r *Replica) markNext() {
 	if r.tier.marking || len(r.tier.toMark) == 0 {
 		return
 	}
-	seal := r.tier.toMark[0]
+	if !r.tier.toMark[0].compared {
+		r.compare(r.tier.toMark[0].Seal)
+		return
+	}
+	seal := r.tier.toMark[0].Seal
 	snapshot, ok := r.fold.Boundary(seal.End)
 	if !ok {
 		r.fail(fault.Errorf(fault.Internal, "seal segment %d: there is no snapshot at its end %d", seal.Base, seal.End))
 		return
 	}
 	r.tier.marking = true
-	r.io.add(op{kind: opMark, base: seal.Base, sum: seal.SHA256, snapshot: snapshot, done: func(err error) { r.marked(seal, err) }})
+	mark := func() error { return r.wal.MarkSealed(seal.Base, seal.SHA256, snapshot) }
+	r.io.Change(mark, func(err error) { r.marked(seal, err) })
+}
+
+// compare holds a Seal that another process made, or an earlier life, against the own file: replicas' segments are the same bytes.
+func (r *Replica) compare(seal sealed.Seal) {
+	r.tier.marking = true
+	r.bulk(func() {
+		size, sum, err := r.wal.Digest(seal.Base)
+		r.mail.post(func() {
+			r.tier.marking = false
+			switch {
+			case fault.Is(err, fault.Corrupt):
+				r.log.Error("cannot read a segment that is to be sealed, it stays unsealed", "offset", seal.Base, "err", err)
+				r.tier.marking = true
+				r.after(unreadableWait, func() {
+					r.tier.marking = false
+					r.markNext()
+				})
+			case err != nil:
+				r.fail(fault.Wrap("compute digest of segment", err))
+			case uint64(size) != seal.Size || sum != seal.SHA256:
+				r.fail(fault.Errorf(fault.Corrupt, "segment [%d, %d) has %d bytes with digest %x, its seal says %d, %x",
+					seal.Base, seal.End, size, sum[:4], seal.Size, seal.SHA256[:4]))
+			default:
+				r.tier.toMark[0].compared = true
+				r.markNext()
+			}
+		})
+	})
 }
 
 // marked takes in that a segment is sealed on disk.

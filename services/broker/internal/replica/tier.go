@@ -14,11 +14,17 @@ import (
 // tierState is what the replica knows about tiering beyond the log.
 type tierState struct {
 	marked           partition.Offset // sealed on disk up to here
-	toMark           []sealed.Seal    // committed, not yet marked on disk; oldest first
+	toMark           []toMark         // committed, not yet marked on disk; oldest first
 	marking          bool             // the first of them is with the disk
 	exportedEnd      partition.Offset // told by a tierer in this life: a manifest covers the log up to here
 	exportedVersion  uint64
 	manifestSequence uint64
+}
+
+// toMark is a committed Seal; compared: the own file is what it says.
+type toMark struct {
+	sealed.Seal
+	compared bool
 }
 
 // hasHarvest tells whether there is work for a tierer.

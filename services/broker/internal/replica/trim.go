@@ -79,11 +79,11 @@ func (r *Replica) drop(to partition.Offset, done func(error)) {
 		done(nil)
 		return
 	}
-	r.io.add(op{kind: opDrop, end: to, done: func(err error) {
+	r.io.Change(func() error { return r.wal.DropBefore(to) }, func(err error) {
 		r.core.TrimStart(r.wal.Start())
 		r.show()
 		done(err)
-	}})
+	})
 }
 
 // keepHouse looks at retention now and then: the log start, what the bucket may forget, local data, idle producers.
@@ -93,12 +93,12 @@ func (r *Replica) keepHouse() {
 		return
 	}
 	r.kept.last, r.kept.due = elapsed, false
-	if !r.core.CanPropose() {
-		return
-	}
 	topic := r.topic.Load()
 	pieces, open := r.pieces()
 	r.dropLocal(pieces, open)
+	if !r.core.CanPropose() {
+		return
+	}
 	if topic.Cleanup == topology.CleanupCompact && r.admin.idle() { // else a Compact of an earlier pass may be on its way
 		r.compaction.Start(durationOf(topic.TombstoneAge), r.time.Elapsed, r.time.Expiry)
 	}

@@ -105,6 +105,11 @@ func (c *Closing) Cut(to partition.Offset) {
 	}
 }
 
+// Made tells whether a Seal says what was found in the own file.
+func (c *Closing) Made(seal Seal) bool {
+	return slices.ContainsFunc(c.queue, func(s closing) bool { return s.digested && s.seal == seal })
+}
+
 // Sealed forgets the segments up to an end whose Seal is committed.
 func (c *Closing) Sealed(end partition.Offset) {
 	c.queue = slices.DeleteFunc(c.queue, func(s closing) bool { return s.end <= end })

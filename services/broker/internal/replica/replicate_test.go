@@ -1,0 +1,222 @@
+package replica
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/peer"
+	"github.com/seedqueue/sq/services/broker/internal/quorum"
+)
+
+// The whole life of a partition with three replicas: acks after a majority, a leader that is killed, another that takes over by nomination,
+// nothing acknowledged lost, the dead one back and caught up, readers served by followers.
+func TestThreeReplicas(t *testing.T) {
+	c := newCluster(t, 3)
+	one, two, three := c.nodes[0], c.nodes[1], c.nodes[2]
+	c.elect(one)
+	one.mustPublish("a", "b", "c")
+	c.converged()
+	for _, n := range c.nodes {
+		if diff := cmp.Diff([]string{"a", "b", "c"}, n.read(0)); diff != "" {
+			t.Errorf("%d has: %s", n.self.Broker, diff)
+		}
+	}
+	three.kill()
+	one.mustPublish("d")
+	one.kill()
+	three.start()
+	c.elect(three)
+	three.mustPublish("e")
+	one.start()
+	c.tell()
+	c.converged(three, one, two)
+	for _, n := range c.nodes {
+		if diff := cmp.Diff([]string{"a", "b", "c", "d", "e"}, n.read(0)); diff != "" {
+			t.Errorf("%d has: %s", n.self.Broker, diff)
+		}
+	}
+}
+
+// Without a majority nothing is acknowledged; with it, what waited is.
+func TestNoAckWithoutMajority(t *testing.T) {
+	c := newCluster(t, 3)
+	one, two, three := c.nodes[0], c.nodes[1], c.nodes[2]
+	c.elect(one)
+	c.converged()
+	c.link(one, two, false)
+	c.link(one, three, false)
+	answer := one.publish(batch.BuildOptions{}, "a")
+	c.until("own persistence", func() bool { return one.r.wal.Persisted() == one.r.State().End })
+	if len(answer) > 0 {
+		t.Fatalf("acknowledged by one of three: %+v", <-answer)
+	}
+	c.link(one, three, true)
+	c.until("ack", func() bool { return len(answer) > 0 })
+	if r := <-answer; r.err != nil {
+		t.Fatal(r.err)
+	}
+	c.link(one, two, true)
+	c.converged()
+}
+
+// What a deposed leader appended and nobody else had is cut when it comes back, and its publisher is told that nobody knows.
+func TestDeposedLeaderIsCut(t *testing.T) {
+	c := newCluster(t, 3)
+	one, two, three := c.nodes[0], c.nodes[1], c.nodes[2]
+	c.elect(one)
+	one.mustPublish("a")
+	c.converged()
+	c.link(one, two, false)
+	c.link(one, three, false)
+	lost := one.publish(batch.BuildOptions{}, "lost")
+	c.until("append", func() bool { return one.r.wal.End() > two.r.wal.End() })
+	c.elect(two)
+	two.mustPublish("b", "c", "d")
+	c.link(one, two, true)
+	c.link(one, three, true)
+	c.converged()
+	c.until("answer", func() bool { return len(lost) > 0 })
+	if r := <-lost; !fault.Is(r.err, fault.OutcomeUnknown) {
+		t.Errorf("the batch that was cut is answered %+v", r)
+	}
+	for _, n := range c.nodes {
+		if diff := cmp.Diff([]string{"a", "b", "c", "d"}, n.read(0)); diff != "" {
+			t.Errorf("%d has: %s", n.self.Broker, diff)
+		}
+	}
+}
+
+// A follower that was away gets what it missed in pieces, whatever it is; segments are sealed on all of them, with the same bytes.
+func TestCatchUpAndSealedFiles(t *testing.T) {
+	c := newCluster(t, 3, func(c *cluster) { c.topic.SegmentBytes = 64 << 10 })
+	one, two, three := c.nodes[0], c.nodes[1], c.nodes[2]
+	c.elect(one)
+	one.mustPublish("a")
+	three.kill()
+	var want []string
+	for i := range 40 {
+		want = append(want, fmt.Sprintf("%d %s", i, strings.Repeat("x", 100<<10)))
+	}
+	one.mustPublish(want...)
+	three.start()
+	c.tell()
+	c.converged(one, two, three)
+	sealed := one.sealedFiles()
+	if len(sealed) < 30 {
+		t.Errorf("%d segments are sealed", len(sealed))
+	}
+	for _, n := range c.nodes {
+		if diff := cmp.Diff(append([]string{"a"}, want...), n.read(0)); diff != "" {
+			t.Errorf("%d has: %s", n.self.Broker, diff)
+		}
+		if diff := cmp.Diff(sealed, n.sealedFiles()); diff != "" {
+			t.Errorf("%d has other sealed files: %s", n.self.Broker, diff)
+		}
+	}
+	// A new leader goes on with the seals.
+	c.elect(two)
+	two.mustPublish(want...)
+	c.converged()
+	if diff := cmp.Diff(two.sealedFiles(), three.sealedFiles()); diff != "" {
+		t.Errorf("other sealed files: %s", diff)
+	}
+}
+
+// Messages that are lost, one in three, only make it slower.
+func TestLossyLinks(t *testing.T) {
+	c := newCluster(t, 3)
+	rng := rand.New(rand.NewPCG(1, 2))
+	c.drop = func(peer.Message) bool { return rng.IntN(3) == 0 }
+	c.elect(c.nodes[0])
+	for i := range 30 {
+		c.nodes[0].mustPublish(fmt.Sprint(i))
+	}
+	c.elect(c.nodes[1])
+	c.nodes[1].mustPublish("end")
+	c.converged()
+}
+
+// What goes between replicas while nothing is lost: every batch once to each follower, and nothing for ever after.
+func TestNothingIsSentTwice(t *testing.T) {
+	c := newCluster(t, 3)
+	sent, other := map[partition.NodeID]int{}, 0
+	c.drop = func(m peer.Message) bool {
+		switch q := m.Quorum.(type) {
+		case quorum.Append:
+			if q.Until > q.Prev {
+				sent[m.To.Broker] += int(q.Until - q.Prev)
+			}
+		case quorum.Nack:
+			t.Errorf("nack %+v", q)
+		}
+		other++
+		return false
+	}
+	c.elect(c.nodes[0])
+	for i := range 20 {
+		c.nodes[0].mustPublish(fmt.Sprint(i))
+	}
+	c.converged()
+	if sent[2] != 21 || sent[3] != 21 {
+		t.Errorf("sent %v batches, 21 were appended", sent)
+	}
+	c.until("rest", func() bool { _, owed := c.nodes[0].r.core.Overdue(); return !owed })
+	before := other
+	for range 100 {
+		c.pass(100 * time.Millisecond)
+	}
+	if other != before {
+		t.Errorf("%d messages in 10 s of nothing", other-before)
+	}
+}
+
+// `latest` waits for a majority: a leader that was deposed without knowing gives no answer.
+func TestLatestAsksAMajority(t *testing.T) {
+	c := newCluster(t, 3)
+	one, two, three := c.nodes[0], c.nodes[1], c.nodes[2]
+	c.elect(one)
+	one.mustPublish("a")
+	c.link(one, two, false)
+	c.link(one, three, false)
+	c.register.mu.Lock()
+	c.register.mu.value = c.register.mu.value.Nominate(leaderOf(two), c.members(one, two, three))
+	c.register.mu.revision++
+	a, revision := c.register.mu.value, c.register.mu.revision
+	c.register.mu.Unlock()
+	two.r.Assign(a, revision) // 1 hears nothing of it
+	c.until("leadership of 2", func() bool { return two.r.Active() })
+	two.mustPublish("b")
+	stale, fresh := latest(one), latest(two)
+	c.until("an answer of the leader", func() bool { return len(fresh) > 0 })
+	if got := <-fresh; got.err != nil || got.offset != two.r.State().End {
+		t.Errorf("the leader says %+v", got)
+	}
+	if len(stale) > 0 {
+		t.Errorf("the deposed leader says %+v", <-stale)
+	}
+	c.link(one, two, true) // it learns that it is none
+	c.until("an answer of the deposed", func() bool { return len(stale) > 0 })
+	if got := <-stale; !fault.Is(got.err, fault.NotLeader) {
+		t.Errorf("the deposed leader says %+v", got)
+	}
+}
+
+type indexed struct {
+	offset partition.Offset
+	err    error
+}
+
+// latest asks a replica for the end of the log.
+func latest(n *clusterNode) <-chan indexed {
+	answer := make(chan indexed, 1)
+	n.r.mail.post(func() { n.r.index(func(o partition.Offset, err error) { answer <- indexed{o, err} }) })
+	return answer
+}
