@@ -61,6 +61,10 @@ func (w *World) expose(p *process, h *held, s replica.State) {
 			return
 		}
 		for msg, err := range batch.Each(body) {
+			if p.n.rotten && (err != nil || !sound(msg)) {
+				w.stats.add("rotten bytes served, which whoever reads them sees")
+				return
+			}
 			if err != nil {
 				w.fail("node %d serves bytes that are no batch at %d: %v", p.n.id, from, err)
 			}
@@ -68,6 +72,11 @@ func (w *World) expose(p *process, h *held, s replica.State) {
 		}
 		h.checked = from
 	}
+}
+
+func sound(msg []byte) bool {
+	_, err := batch.ParseHeader(msg)
+	return err == nil && batch.CheckBody(msg) == nil
 }
 
 // compare takes a batch that a replica showed, and gives the offset behind it.

@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -37,6 +38,7 @@ type publish struct {
 	unknown  bool // it may be in the log
 	refused  bool // it certainly is not
 	acked    bool
+	msg      []byte
 	known    bool // at which offsets
 	at, last partition.Offset
 }
@@ -78,9 +80,16 @@ func (c *producer) begin() *publish {
 	return o
 }
 
-// message is the batch: values of eight bytes and some more.
+// message is the batch: values of eight bytes and some more. The leader stamps the bytes: each attempt has its own.
 func (o *publish) message() []byte {
-	var b batch.Builder
+	if o.msg == nil {
+		o.msg = o.build()
+	}
+	return slices.Clone(o.msg)
+}
+
+func (o *publish) build() []byte {
+	b := &o.c.w.builder
 	b.Reset()
 	for _, v := range o.values {
 		value := make([]byte, 8+int(v*7919%uint64(o.c.w.knobs.valueBytes)))
@@ -191,7 +200,8 @@ func (o *publish) answered(p replica.Published, err error) {
 		c.over(o)
 		return
 	}
-	w.agenda.push(w.now+w.knobs.retry/2+time.Duration(c.rng.Int64N(int64(w.knobs.retry))), func() {
+	wait := w.knobs.retry * time.Duration(min(o.attempt, 10))
+	w.agenda.push(w.now+wait/2+time.Duration(c.rng.Int64N(int64(wait))), func() {
 		if !o.done {
 			o.send()
 		}

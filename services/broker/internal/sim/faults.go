@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
 )
 
@@ -70,7 +71,6 @@ func (w *World) harm(kind int, n *node) {
 	if w.calm {
 		return
 	}
-	w.note(faultNames[kind], n)
 	done := true
 	switch kind {
 	case killOne:
@@ -111,6 +111,7 @@ func (w *World) harm(kind int, n *node) {
 		}
 	}
 	if done {
+		w.note(faultNames[kind], n)
 		w.stats.add(faultNames[kind])
 		w.stats["faults"]++
 	}
@@ -132,6 +133,7 @@ func (p *process) harmDisk(kind int) {
 	case syncFails:
 		p.failSync(w.rng)
 	case readFails:
+		p.unreadable = true
 		rule := p.faults.Add(faultfs.Rule{Ops: faultfs.Read, Path: "*.log", First: 1 + w.rng.IntN(5), Count: 1 + w.rng.IntN(2), Err: syscall.EIO})
 		w.later(time.Second, rule.Remove)
 	case diskFull:
@@ -179,7 +181,7 @@ func (w *World) harmWire(kind int, n *node) {
 // loseDisk replaces a machine's disk by an empty one. Its replicas are gone; as a new broker of the old name it may get others.
 func (w *World) loseDisk(n *node) {
 	n.end(true)
-	n.mem, n.formatted, n.lost, n.rotten = newMem(&n.clock), false, true, false
+	n.mem, n.formatted, n.lost, n.rotten, n.made = newMem(&n.clock), false, true, false, map[partition.UUID]bool{}
 	n.ruined = nil
 	for _, pt := range w.parts {
 		delete(pt.replicas, n.id)

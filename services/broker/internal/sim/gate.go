@@ -49,11 +49,15 @@ func (g gate) change(do func() error) error {
 	return do()
 }
 
-func (g gate) Remove(name string) error    { return g.change(func() error { return g.fs.Remove(name) }) }
-func (g gate) RemoveAll(name string) error { return g.change(func() error { return g.fs.RemoveAll(name) }) }
-func (g gate) MkdirAll(name string) error  { return g.change(func() error { return g.fs.MkdirAll(name) }) }
-func (g gate) SyncDir(name string) error   { return g.change(func() error { return g.fs.SyncDir(name) }) }
-func (g gate) SyncAll() error              { return g.change(g.fs.SyncAll) }
+func (g gate) Remove(name string) error { return g.change(func() error { return g.fs.Remove(name) }) }
+func (g gate) RemoveAll(name string) error {
+	return g.change(func() error { return g.fs.RemoveAll(name) })
+}
+func (g gate) MkdirAll(name string) error {
+	return g.change(func() error { return g.fs.MkdirAll(name) })
+}
+func (g gate) SyncDir(name string) error { return g.change(func() error { return g.fs.SyncDir(name) }) }
+func (g gate) SyncAll() error            { return g.change(g.fs.SyncAll) }
 func (g gate) Rename(from, to string) error {
 	return g.change(func() error { return g.fs.Rename(from, to) })
 }

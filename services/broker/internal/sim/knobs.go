@@ -60,15 +60,18 @@ func draw(seed uint64) knobs {
 		stray: pick(r, 0, 0, 5, 30), reorder: r.IntN(3) == 0, step: pick(r, 10*time.Microsecond, 200*time.Microsecond),
 		disk: pick(r, 50*time.Microsecond, time.Millisecond, 10*time.Millisecond), etcd: pick(r, time.Millisecond, 10*time.Millisecond),
 		etcdLoss: pick(r, 0, 0, 20, 200), marks: pick(r, 20*time.Millisecond, time.Second), restart: pick(r, 20*time.Millisecond, 200*time.Millisecond, 2*time.Second),
-		nominate: pick(r, 50*time.Millisecond, 300*time.Millisecond), churn: pick(r, 0, 5, 30), reconfigure: pick(r, 0, 0, 20, 60), events: 2500, alone: true,
+		nominate: pick(r, 50*time.Millisecond, 300*time.Millisecond), churn: pick(r, 0, 5, 30), reconfigure: pick(r, 0, 0, 20, 60), events: 2500, alone: r.IntN(12) == 0,
 	}
 	for range k.nodes {
 		k.offsets = append(k.offsets, pick(r, 0, 0, time.Hour, -time.Hour))
 		k.drifts = append(k.drifts, pick[int64](r, 0, 0, 20, -20))
 	}
-	k.faults.every = pick(r, 30*time.Millisecond, 100*time.Millisecond, 400*time.Millisecond)
+	k.faults.every = pick(r, 50*time.Millisecond, 200*time.Millisecond, 600*time.Millisecond)
 	for i := range k.faults.weights {
 		k.faults.weights[i] = pick(r, 0, 1, 1, 3, 8)
+	}
+	for _, kind := range [...]int{powerAll, etcdAway, loseDisk} {
+		k.faults.weights[kind] = pick(r, 0, 0, 1)
 	}
 	k.faults.bootCrash, k.faults.moments = pick(r, 0, 10, 40), pick(r, 0, 2, 10)
 	return k

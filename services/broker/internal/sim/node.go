@@ -31,14 +31,15 @@ type node struct {
 	rng       *rand.Rand
 	clock     nodeClock
 	mem       *memfs.FS
-	rules     []faultfs.Rule // of every process here
-	formatted bool           // the disk has a journal
-	weak      bool           // its media may fail
-	rotten    bool           // they did: damage is not held against it
-	ruined    error          // it cannot start any more
-	stopped   bool           // it is not to start again
-	lost      bool           // its disk was replaced
-	slow      int64          // everything takes so many times longer
+	rules     []faultfs.Rule          // of every process here
+	formatted bool                    // the disk has a journal
+	weak      bool                    // its media may fail
+	rotten    bool                    // they did: damage is not held against it
+	ruined    error                   // it cannot start any more
+	stopped   bool                    // it is not to start again
+	lost      bool                    // its disk was replaced
+	made      map[partition.UUID]bool // replicas that were made on this disk, and may have promised something
+	slow      int64                   // everything takes so many times longer
 	pausedTo  time.Duration
 	etcdCut   bool
 	p         *process // nil: down
@@ -48,6 +49,7 @@ type node struct {
 type process struct {
 	n           *node
 	incarnation partition.Incarnation
+	unreadable  bool // reads have failed, or will
 	dead        bool
 	dying       error
 	fs          vfs.FS
@@ -231,6 +233,8 @@ func (p *process) openFailed(what string, err error) {
 			n.ruined = err
 			n.end(false)
 		}
+	case fault.Is(err, fault.Corrupt) && p.unreadable:
+		p.dying = err // somebody starts it again
 	case fault.Is(err, fault.Corrupt):
 		n.w.fail("node %d cannot %s: %v", n.id, what, err)
 	default:
@@ -354,6 +358,7 @@ func (p *process) openReplica(h *held) {
 			return
 		}
 		kept, _ = p.journal.Replica(h.id)
+		p.n.made[h.id] = true
 	}
 	e := &errands{p: p}
 	r, err := replica.Open(context.Background(), replica.Config{
@@ -378,7 +383,7 @@ func (p *process) forget(h *held) {
 
 func (p *process) deps(h *held, e *errands) replica.Deps {
 	return replica.Deps{
-		FS: p.fs, Files: p.files, Journal: p.journal, Workers: p.pool, Commit: p.commit, Activator: activator{p}, Clock: &p.n.clock,
+		FS: p.fs, Files: p.files, Journal: p.journal, Workers: p.pool, Commit: p.commit, Activator: activator{p}, Peers: port{p}, Clock: &p.n.clock,
 		Errands: e, Metrics: p.n.w.metrics, Log: p.n.w.logger(p.n), Refusal: func(bool) error { return nil }, NoRoom: func() {},
 		Failed: func(err error) { p.replicaFailed(h, err) },
 	}
@@ -389,6 +394,8 @@ func (p *process) replicaFailed(h *held, err error) {
 	switch {
 	case fault.Is(err, fault.DiskPoisoned):
 		p.diskFailed(err)
+	case p.unreadable:
+		p.dying = err
 	case p.n.rotten:
 		p.n.w.stats.add("a replica stopped on a rotten disk")
 	default:

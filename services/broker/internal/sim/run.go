@@ -145,7 +145,7 @@ func (w *World) survivors() (keep []bool, possible bool) {
 		for _, set := range [][]partition.Member{a.Members, a.Base.Members} {
 			sound := 0
 			for _, i := range w.rng.Perm(len(set)) {
-				if n := w.node(set[i].Broker); n.ruined == nil && !n.rotten && pt.replicas[n.id] == set[i] {
+				if n := w.node(set[i].Broker); w.sound(pt, set[i]) {
 					sound++
 					if sound <= len(set)/2+1 {
 						keep[n.id-1] = true
@@ -156,6 +156,12 @@ func (w *World) survivors() (keep []bool, possible bool) {
 		}
 	}
 	return keep, possible
+}
+
+// sound tells whether a member's data is there, or may still be made.
+func (w *World) sound(pt *part, m partition.Member) bool {
+	n := w.node(m.Broker)
+	return n.ruined == nil && !n.rotten && (n.made[m.Replica] || mayBeEmpty(pt.register.value, m) && pt.replicas[n.id] == m)
 }
 
 // settled tells whether every publish is answered, and every partition led.
@@ -190,7 +196,7 @@ func (w *World) unsettled() string {
 // behind tells in what a member is not where the committed log ends.
 func (w *World) behind(pt *part, m partition.Member) string {
 	n := w.node(m.Broker)
-	if n.stopped || n.ruined != nil || n.rotten || pt.replicas[n.id] != m {
+	if n.stopped || !w.sound(pt, m) {
 		return ""
 	}
 	if n.p == nil {

@@ -24,7 +24,9 @@ func TestSeed(t *testing.T) {
 
 func TestSim(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("SQ_SIM_SEEDS"))
-	if n == 0 { n = 100 }
+	if n == 0 {
+		n = 100
+	}
 	first, _ := strconv.ParseUint(os.Getenv("SQ_SIM_FIRST"), 10, 64)
 	all := Stats{}
 	events := 0

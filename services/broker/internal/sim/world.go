@@ -11,6 +11,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
@@ -33,6 +34,7 @@ type World struct {
 	calm      bool       // no more faults
 	final     []*publish // the last of each partition
 	value     uint64
+	builder   batch.Builder
 	published []*publish // by value-1
 	topic     topology.Topic
 	metrics   *replica.Metrics
@@ -128,7 +130,7 @@ func newWorld(seed uint64, k knobs, out io.Writer) *World {
 		SegmentBytes: k.segmentBytes, SegmentAge: topology.Duration(k.segmentAge), TierDisabled: true,
 	}
 	for i := range k.nodes {
-		n := &node{w: w, id: partition.NodeID(i + 1), rng: rand.New(rand.NewPCG(seed, uint64(i+1))), slow: 1}
+		n := &node{w: w, id: partition.NodeID(i + 1), rng: rand.New(rand.NewPCG(seed, uint64(i+1))), slow: 1, made: map[partition.UUID]bool{}}
 		n.clock = nodeClock{w: w, offset: k.offsets[i], drift: k.drifts[i]}
 		n.mem = newMem(&n.clock)
 		w.nodes = append(w.nodes, n)
