@@ -90,14 +90,9 @@ func First(leader Leader, members []partition.Member) Assignment {
 	}
 }
 
-// ReplicaOn finds the replica that a broker holds as a member or learner, or, until the epoch is active, as a member of the base: without it the
-// leader could not be elected.
+// ReplicaOn finds the replica that a broker holds as a member or learner.
 func (a Assignment) ReplicaOn(broker partition.NodeID) (partition.UUID, bool) {
-	sets := [...][]partition.Member{a.Members, a.Learners, nil}
-	if a.Status == Electing {
-		sets[2] = a.Base.Members
-	}
-	for _, set := range sets {
+	for _, set := range [][]partition.Member{a.Members, a.Learners} {
 		for _, m := range set {
 			if m.Broker == broker {
 				return m.Replica, true

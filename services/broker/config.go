@@ -11,8 +11,8 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
-	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
 // Config is what a user sets.
@@ -56,7 +56,7 @@ func (c Config) Validate() error {
 	if err := c.Check(c.ports(), leaseTTLMin); err != nil {
 		return err //nolint:wrapcheck // names the field.
 	}
-	if _, err := replica.ParseSyncPolicy(c.SyncPolicy); err != nil {
+	if _, err := durability.Parse(c.SyncPolicy); err != nil {
 		return fault.Errorf(fault.Invalid, "sync-policy: %w", err)
 	}
 	if _, err := commit.ParseMode(c.Journal); err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/data"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 	"github.com/seedqueue/sq/services/broker/internal/ident"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/lease"
 	"github.com/seedqueue/sq/services/broker/internal/pid"
-	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/roster"
 	"github.com/seedqueue/sq/services/broker/internal/scrub"
 )
@@ -128,7 +128,7 @@ func (b *Broker) openJournal() (*journal.Journal, journal.State, error) {
 }
 
 func (b *Broker) newRoster(l life, watch *disk.Watch, stream *journal.Journal, state journal.State) (*roster.Roster, error) {
-	sync, err := replica.ParseSyncPolicy(b.cfg.SyncPolicy)
+	sync, err := durability.Parse(b.cfg.SyncPolicy)
 	if err != nil {
 		return nil, fault.Errorf(fault.Invalid, "sync-policy: %w", err)
 	}

@@ -30,8 +30,12 @@ type Options struct {
 	Shape Shape
 	// Hold names processes that are not started with the others, and whose dependants are not awaited then: the test does it.
 	Hold []string
-	// Args are further flags by process.
+	// Args are further flags by process, or by kind: "broker" is for broker-1, broker-2 and so on, too.
 	Args map[string][]string
+	// Brokers, Coordinators and Gateways are how many there are of each, 0 = 1. Several of a kind have their number in their name.
+	Brokers, Coordinators, Gateways int
+	// Network gives each process an address of its own, and its links can be cut; nil = all are on 127.0.0.1. Of Processes only.
+	Network *Network
 }
 
 // Cluster is a running SQ.
@@ -40,8 +44,10 @@ type Cluster struct {
 	Shape    Shape
 	// Dir has everything: data of each process below its name, logs in logs.
 	Dir string
-	// DataAddr, GRPCAddr and RESTAddr are the gateway's.
+	// DataAddr and GRPCAddr have the addresses of all gateways, as clients take them; RESTAddr is that of the first.
 	DataAddr, GRPCAddr, RESTAddr string
+	// RESTAddrs are of all gateways.
+	RESTAddrs []string
 
 	processes []*Process // in the order they start
 	mu        struct {
@@ -63,7 +69,9 @@ func Start(t testing.TB, programs *Programs, o Options) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layout.add()
+	if err := layout.add(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { c.end(t) })
 	for _, p := range c.processes {
 		if slices.Contains(o.Hold, p.Name) {
@@ -99,8 +107,8 @@ func (c *Cluster) AwaitReady(t testing.TB, names ...string) {
 	}
 }
 
-// Process gives a process by name, "sq" in AllInOne; "etcd", "s3", "coordinator", "broker", "tierer" or "gateway" in Processes. In AllInOne
-// each of these names is the one process.
+// Process gives a process by name, "sq" in AllInOne; "etcd", "s3", "coordinator", "broker", "tierer" or "gateway" in Processes, with its number
+// behind it where there are several: "broker-1". In AllInOne each of these names is the one process.
 func (c *Cluster) Process(name string) *Process {
 	for _, p := range c.processes {
 		if p.Name == name || c.Shape == AllInOne {
@@ -108,6 +116,17 @@ func (c *Cluster) Process(name string) *Process {
 		}
 	}
 	panic("cluster: no process " + name)
+}
+
+// Names gives the names of the processes of a kind: "broker".
+func (c *Cluster) Names(kind string) []string {
+	var out []string
+	for _, p := range c.processes {
+		if p.kind == kind {
+			out = append(out, p.Name)
+		}
+	}
+	return out
 }
 
 // Kill ends a process by SIGKILL.

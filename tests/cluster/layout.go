@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ type layout struct {
 }
 
 func newLayout(ctx context.Context, c *Cluster, o Options) (*layout, error) {
-	const enough = 24
+	const enough = 96
 	l := &layout{cluster: c, options: o}
 	var held []net.Listener
 	defer func() {
@@ -58,22 +59,58 @@ func (l *layout) address() string {
 	return a
 }
 
-func (l *layout) add() {
-	c := l.cluster
-	c.DataAddr, c.GRPCAddr, c.RESTAddr = l.address(), l.address(), l.address()
-	if l.options.Shape == AllInOne {
-		l.addAllInOne()
-		return
+// host gives the address of a process, without port.
+func (l *layout) host(name string) (string, error) {
+	if l.options.Network == nil {
+		return "127.0.0.1", nil
 	}
-	l.addProcesses()
+	return l.options.Network.host(name)
 }
 
-// process adds a program of SQ.
-func (l *layout) process(name, program, http, admin string, env []string, args ...string) {
+// addresses takes n free ones of a host.
+func (l *layout) addresses(host string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		_, port, _ := net.SplitHostPort(l.address()) // it was made by a listener
+		out[i] = net.JoinHostPort(host, port)
+	}
+	return out
+}
+
+// numbered gives the names of n processes of a kind.
+func numbered(kind string, n int) []string {
+	if n <= 1 {
+		return []string{kind}
+	}
+	out := make([]string, n)
+	for i := range out {
+		out[i] = kind + "-" + strconv.Itoa(i+1)
+	}
+	return out
+}
+
+func (l *layout) add() error {
+	if l.options.Shape == AllInOne {
+		l.addAllInOne()
+		return nil
+	}
+	return l.addProcesses()
+}
+
+// process adds a program of SQ, that kind and name say.
+func (l *layout) process(kind, name, http, admin string, env []string, args ...string) {
 	c := l.cluster
+	args = append(args, l.options.Args[kind]...)
+	if name != kind {
+		args = append(args, l.options.Args[name]...)
+	}
+	program := "sq-" + kind
+	if kind == "sq" {
+		program = kind
+	}
 	c.processes = append(c.processes, &Process{
-		Name: name, Ready: "http://" + http + "/readyz", Admin: admin, own: true, program: c.Programs.Path(program),
-		args: append(args, l.options.Args[name]...), env: environment(env...), logPath: filepath.Join(c.Dir, "logs", name+".log"),
+		Name: name, kind: kind, Ready: "http://" + http + "/readyz", Admin: admin, own: true, program: c.Programs.Path(program),
+		args: args, env: environment(env...), logPath: filepath.Join(c.Dir, "logs", name+".log"), within: l.options.Network.within(name),
 	})
 }
 
@@ -81,44 +118,94 @@ func (l *layout) process(name, program, http, admin string, env []string, args .
 func (l *layout) server(name, program, ready string, args ...string) {
 	c := l.cluster
 	c.processes = append(c.processes, &Process{
-		Name: name, Ready: ready, program: c.Programs.Path(program), args: args, env: environment(),
-		logPath: filepath.Join(c.Dir, "logs", name+".log"),
+		Name: name, kind: name, Ready: ready, program: c.Programs.Path(program), args: args, env: environment(),
+		logPath: filepath.Join(c.Dir, "logs", name+".log"), within: l.options.Network.within(name),
 	})
 }
 
 func (l *layout) addAllInOne() {
-	c, admin := l.cluster, l.address()
-	l.process("sq", "sq", c.RESTAddr, admin, nil, "dev",
-		"--data-dir", filepath.Join(c.Dir, "dev"), "--capnp-host", c.DataAddr, "--grpc-host", c.GRPCAddr, "--http-host", c.RESTAddr,
-		"--admin-host", admin)
+	c := l.cluster
+	c.DataAddr, c.GRPCAddr, c.RESTAddr = l.address(), l.address(), l.address()
+	c.RESTAddrs = []string{c.RESTAddr}
+	admin := l.address()
+	args := []string{
+		"dev", "--data-dir", filepath.Join(c.Dir, "dev"), "--capnp-host", c.DataAddr, "--grpc-host", c.GRPCAddr, "--http-host", c.RESTAddr,
+		"--admin-host", admin,
+	}
+	if n := l.options.Brokers; n > 0 {
+		args = append(args, "--brokers", strconv.Itoa(n))
+	}
+	l.process("sq", "sq", c.RESTAddr, admin, nil, args...)
 }
 
-func (l *layout) addProcesses() {
+// addServers adds etcd and the S3 server; it gives their addresses.
+func (l *layout) addServers() (etcd, s3 string, err error) {
 	c := l.cluster
-	etcd, etcdPeer, s3 := l.address(), l.address(), l.address()
+	host, err := l.host("etcd")
+	if err != nil {
+		return "", "", err
+	}
+	at := l.addresses(host, 2)
+	etcd, peer := at[0], at[1]
 	l.server("etcd", "etcd", "http://"+etcd+"/health",
 		"--name=etcd", "--data-dir="+filepath.Join(c.Dir, "etcd"), "--log-level=warn",
 		"--listen-client-urls=http://"+etcd, "--advertise-client-urls=http://"+etcd,
-		"--listen-peer-urls=http://"+etcdPeer, "--initial-advertise-peer-urls=http://"+etcdPeer, "--initial-cluster=etcd=http://"+etcdPeer)
+		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer, "--initial-cluster=etcd=http://"+peer)
+	if host, err = l.host("s3"); err != nil {
+		return "", "", err
+	}
+	s3 = l.addresses(host, 1)[0]
 	l.server("s3", "versitygw", "http://"+s3+"/healthz",
 		"--port", s3, "--access", accessKey, "--secret", secretKey, "--quiet", "--health", "/healthz",
 		"posix", "--sidecar", filepath.Join(c.Dir, "s3", "metadata"), filepath.Join(c.Dir, "s3", "objects"))
-	common := func(http, admin string) []string {
-		return []string{"--etcd", "http://" + etcd, "--http-host", http, "--admin-host", admin}
+	return etcd, s3, nil
+}
+
+func (l *layout) addProcesses() error {
+	c := l.cluster
+	etcd, s3, err := l.addServers()
+	if err != nil {
+		return err
 	}
-	http, admin := l.address(), l.address()
-	l.process("coordinator", "sq-coordinator", http, admin, nil,
-		append(common(http, admin), "--node-id", "coordinator-1", "--grpc-host", l.address())...)
-	http, admin = l.address(), l.address()
-	l.process("broker", "sq-broker", http, admin, nil,
-		append(common(http, admin), "--node-id", "1", "--capnp-host", l.address(), "--data-dir", filepath.Join(c.Dir, "broker"))...)
-	http, admin = l.address(), l.address()
-	l.process("tierer", "sq-tierer", http, admin, []string{"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + secretKey},
-		append(common(http, admin), "--node-id", "tierer-1", "--capnp-host", l.address(), "--s3-endpoint", "http://"+s3,
-			"--s3-bucket", bucket, "--s3-region", "us-east-1", "--s3-create-bucket")...)
-	admin = l.address()
-	l.process("gateway", "sq-gateway", c.RESTAddr, admin, nil,
-		append(common(c.RESTAddr, admin), "--node-id", "gateway-1", "--capnp-host", c.DataAddr, "--grpc-host", c.GRPCAddr)...)
+	// add adds n processes of a kind; own gives what only its flags say, and takes addresses.
+	add := func(kind string, n int, env []string, own func(i int, name string, host string) (http string, args []string)) {
+		for i, name := range numbered(kind, n) {
+			host, failed := l.host(name)
+			if failed != nil {
+				err = failed
+				return
+			}
+			http, args := own(i, name, host)
+			admin := l.addresses(host, 1)[0]
+			l.process(kind, name, http, admin, env, append([]string{"--etcd", "http://" + etcd, "--http-host", http, "--admin-host", admin}, args...)...)
+		}
+	}
+	add("coordinator", l.options.Coordinators, nil, func(i int, _, host string) (string, []string) {
+		at := l.addresses(host, 2)
+		return at[0], []string{"--node-id", "coordinator-" + strconv.Itoa(i+1), "--grpc-host", at[1]}
+	})
+	add("broker", l.options.Brokers, nil, func(i int, name, host string) (string, []string) {
+		at := l.addresses(host, 2)
+		return at[0], []string{"--node-id", strconv.Itoa(i + 1), "--capnp-host", at[1], "--data-dir", filepath.Join(c.Dir, name)}
+	})
+	add("tierer", 1, []string{"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + secretKey}, func(_ int, _, host string) (string, []string) {
+		at := l.addresses(host, 2)
+		return at[0], []string{
+			"--node-id", "tierer-1", "--capnp-host", at[1], "--s3-endpoint", "http://" + s3, "--s3-bucket", bucket, "--s3-region", "us-east-1",
+			"--s3-create-bucket",
+		}
+	})
+	var data, grpc []string
+	add("gateway", l.options.Gateways, nil, func(i int, _, host string) (string, []string) {
+		at := l.addresses(host, 3)
+		data, grpc, c.RESTAddrs = append(data, at[1]), append(grpc, at[2]), append(c.RESTAddrs, at[0])
+		return at[0], []string{"--node-id", "gateway-" + strconv.Itoa(i+1), "--capnp-host", at[1], "--grpc-host", at[2]}
+	})
+	if err != nil {
+		return err
+	}
+	c.DataAddr, c.GRPCAddr, c.RESTAddr = strings.Join(data, ","), strings.Join(grpc, ","), c.RESTAddrs[0]
+	return nil
 }
 
 // Flag gives the value of a process's flag, "" where it has none: for a second process beside it.
@@ -155,7 +242,8 @@ func (p *Process) Twin(ctx context.Context, replace map[string]string) *exec.Cmd
 			args = append(args, "--"+name, replace[name])
 		}
 	}
-	cmd := exec.CommandContext(ctx, p.program, args...)
+	line := slices.Concat(p.within, []string{p.program}, args)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env, cmd.Dir = p.env, filepath.Dir(p.logPath)
 	cmd.SysProcAttr = attributes()
 	return cmd

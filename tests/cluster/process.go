@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,7 +34,9 @@ type Process struct {
 	// Admin is where /metrics is, host:port; "" = nowhere.
 	Admin string
 
-	own     bool // a program of SQ: its log is checked
+	kind    string   // the name without its number
+	own     bool     // a program of SQ: its log is checked
+	within  []string // the command that runs the program inside its place of the network; it becomes the program
 	program string
 	args    []string
 	env     []string
@@ -57,8 +60,9 @@ func (p *Process) Start() error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.Name, err)
 	}
-	defer func() { _ = log.Close() }()        // the child has it by then
-	cmd := exec.Command(p.program, p.args...) // it ends by Kill and Stop
+	defer func() { _ = log.Close() }() // the child has it by then
+	line := slices.Concat(p.within, []string{p.program}, p.args)
+	cmd := exec.Command(line[0], line[1:]...) // it ends by Kill and Stop
 	cmd.Env, cmd.Dir = p.env, filepath.Dir(p.logPath)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = attributes()
@@ -109,6 +113,13 @@ func (p *Process) PID() int {
 	return 0
 }
 
+// Signal sends a signal; without effect where it does not run.
+func (p *Process) Signal(sig syscall.Signal) {
+	if cmd, _ := p.running(); cmd != nil {
+		_ = cmd.Process.Signal(sig) // fails only where it has ended by itself
+	}
+}
+
 // Kill ends it by SIGKILL and waits until it is gone.
 func (p *Process) Kill() {
 	cmd, ended := p.running()
@@ -125,7 +136,7 @@ func (p *Process) Stop() error {
 	if cmd == nil {
 		return nil
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM) // fails only where it has ended by itself
+	p.Signal(syscall.SIGTERM)
 	select {
 	case <-ended:
 	case <-time.After(stopTimeout):

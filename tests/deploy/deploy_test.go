@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.starlark.net/syntax"
 	"go.yaml.in/yaml/v3"
 
@@ -20,6 +21,7 @@ type composeFile struct {
 		Image       string            `yaml:"image"`
 		Environment map[string]string `yaml:"environment"`
 		DependsOn   []string          `yaml:"depends_on"`
+		Ports       []string          `yaml:"ports"`
 		Volumes     []string          `yaml:"volumes"`
 	} `yaml:"services"`
 	Volumes map[string]any `yaml:"volumes"`
@@ -35,10 +37,43 @@ func readCompose(t *testing.T, root string) composeFile {
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file.Services) < 6 {
-		t.Fatalf("only %d services", len(file.Services))
-	}
 	return file
+}
+
+// TestComposeSurvivesTheLossOfAnyOne: there are three brokers, two coordinators and two gateways, no two with one id, address, port or volume.
+func TestComposeSurvivesTheLossOfAnyOne(t *testing.T) {
+	file := readCompose(t, filepath.Join("..", ".."))
+	count, seen := map[string]int{}, map[string]string{}
+	for name, service := range file.Services {
+		program, ours := strings.CutPrefix(service.Image, "seedqueue/")
+		if !ours {
+			continue
+		}
+		program, _, _ = strings.Cut(program, ":")
+		count[program]++
+		own := append(slices.Clone(service.Volumes), "id "+service.Environment["SQ_NODE_ID"])
+		for _, port := range service.Ports {
+			own = append(own, "port "+port[:strings.LastIndex(port, ":")])
+		}
+		for key, address := range service.Environment {
+			if strings.HasPrefix(key, "SQ_ADVERTISE_") {
+				own = append(own, "address "+address)
+				if host, _, _ := strings.Cut(address, ":"); host != name {
+					t.Errorf("%s: %s=%s is another's address", name, key, address)
+				}
+			}
+		}
+		for _, thing := range own {
+			if other, taken := seen[thing]; taken {
+				t.Errorf("%s and %s have the same %s", name, other, thing)
+			}
+			seen[thing] = name
+		}
+	}
+	want := map[string]int{"sq-coordinator": 2, "sq-broker": 3, "sq-tierer": 1, "sq-gateway": 2}
+	if diff := cmp.Diff(want, count); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestComposeSetsWhatProgramsKnow(t *testing.T) {
@@ -102,9 +137,11 @@ func TestTiltfileNamesComposeServices(t *testing.T) {
 	}
 	var named []string
 	syntax.Walk(tilt, func(n syntax.Node) bool {
-		if dict, ok := n.(*syntax.DictEntry); ok {
-			if key, ok := dict.Key.(*syntax.Literal); ok {
-				named = append(named, key.Value.(string))
+		if assign, ok := n.(*syntax.AssignStmt); ok {
+			if list, ok := assign.RHS.(*syntax.ListExpr); ok {
+				for _, entry := range list.List {
+					named = append(named, entry.(*syntax.Literal).Value.(string))
+				}
 			}
 		}
 		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"syscall"
 	"time"
@@ -63,9 +64,9 @@ func (o oneOf) Set(value string) error {
 
 // control runs a call of the control API within its time.
 func (p *program) control(ctx context.Context, call func(context.Context, grpc.ClientConnInterface) error) error {
-	conn, err := grpc.NewClient("passthrough:///"+p.api, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := p.dialControl()
 	if err != nil {
-		return usagef("--api %q: %w", p.api, err)
+		return err
 	}
 	defer func() { _ = conn.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
@@ -80,6 +81,24 @@ func (p *program) control(ctx context.Context, call func(context.Context, grpc.C
 		return err // not of the call, but of what was done with the answer
 	}
 	return &controlError{answered: faultwire.Reason(err) != "", addr: p.api, err: faultwire.FromGRPC(err)}
+}
+
+// dialControl makes a connection to the first gateway of --api that takes one.
+func (p *program) dialControl() (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+p.api, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, addrs string) (conn net.Conn, err error) {
+			for addr := range strings.SplitSeq(addrs, ",") {
+				var dialer net.Dialer
+				if conn, err = dialer.DialContext(ctx, "tcp", strings.TrimSpace(addr)); err == nil {
+					return conn, nil
+				}
+			}
+			return nil, err //nolint:wrapcheck // names the address.
+		}))
+	if err != nil {
+		return nil, usagef("--api %q: %w", p.api, err)
+	}
+	return conn, nil
 }
 
 // controlError is an error of the control API. answered: it is SQ's own and not one of the connection.

@@ -6,7 +6,7 @@ import (
 	"github.com/seedqueue/sq/cli/internal/dev"
 )
 
-const devLong = `Run all of SQ in one process: coordinator, broker, tierer and gateway, with an embedded etcd and an embedded S3 server. The data is kept in
+const devLong = `Run all of SQ in one process: coordinator, brokers, tierer and gateway, with an embedded etcd and an embedded S3 server. The data is kept in
 one directory and survives kill -9. It is for one machine and not for production: see 'sq-broker --help' and its like for that.`
 
 func (p *program) dev() *cobra.Command {
@@ -30,7 +30,7 @@ func (p *program) dev() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&cfg.DataDir, "data-dir", env("SQ_DATA_DIR", cfg.DataDir), "directory of all data; made if it is missing (SQ_DATA_DIR)")
 	f.BoolVar(&cfg.Memory, "memory", false, "keep everything in memory; nothing survives")
-	f.IntVar(&cfg.Brokers, "brokers", cfg.Brokers, "how many brokers")
+	f.IntVar(&cfg.Brokers, "brokers", cfg.Brokers, "how many brokers; 0 = as many as the data directory has, 1 in a new one. It may grow between runs, not shrink")
 	f.BoolVar(&cfg.AutoCreateTopics, "auto-create-topics", cfg.AutoCreateTopics, "make a topic on its first use")
 	f.StringVar(&cfg.CapnpHost, "capnp-host", env("SQ_CAPNP_HOST", cfg.CapnpHost), "address of the data port, host:port (SQ_CAPNP_HOST)")
 	f.StringVar(&cfg.GRPCHost, "grpc-host", env("SQ_GRPC_HOST", cfg.GRPCHost), "address of gRPC, host:port (SQ_GRPC_HOST)")

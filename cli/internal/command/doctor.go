@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/seedqueue/sq/cli/internal/doctor"
 	"github.com/seedqueue/sq/libs/version"
@@ -54,9 +52,9 @@ func (p *program) doctor() *cobra.Command {
 				return err
 			}
 			cfg.DataDir = dataDir
-			conn, err := grpc.NewClient("passthrough:///"+p.api, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			conn, err := p.dialControl()
 			if err != nil {
-				return usagef("--api %q: %w", p.api, err)
+				return err
 			}
 			defer func() { _ = conn.Close() }()
 			cfg.Control = conn
@@ -73,7 +71,8 @@ func (p *program) doctor() *cobra.Command {
 
 // doctorConfig says where to look.
 func (p *program) doctorConfig(cmd *cobra.Command, httpAddr string, metrics []string) (doctor.Config, error) {
-	host, port, err := net.SplitHostPort(p.api)
+	first, _, _ := strings.Cut(p.api, ",") // the gateway that is looked at
+	host, port, err := net.SplitHostPort(first)
 	if err != nil {
 		return doctor.Config{}, usagef("--api %q is not host:port", p.api)
 	}

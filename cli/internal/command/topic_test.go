@@ -216,7 +216,7 @@ func TestUsageEndsWithTwo(t *testing.T) {
 		"topic trim a --before-time noon", "topic list -o yaml", "produce", "produce a b c", "produce a b -f c", "produce a b --format yaml",
 		"produce a b --codec rle", "produce a b --header x", "produce a b --partition -2", "consume", "consume a -f --until-end", "consume a --from yesterday", "consume a --from 3",
 		"consume a -o yaml", "consume a -o json --format raw", "consume a -n -1", "bench", "bench produce --record-size 0", "bench produce --clients 0",
-		"dev --brokers 0", "dev extra",
+		"dev --brokers -1", "dev extra",
 	} {
 		code, out, errs := run(t, command.Env{}, strings.Fields(args)...)
 		if code != 2 || out != "" || !strings.HasPrefix(errs, "sq: ") || !strings.Contains(errs, "--help'") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/libs/clock"
+	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/node"
 	"github.com/seedqueue/sq/libs/telemetry"
 	"github.com/seedqueue/sq/libs/transport/tcpnet"
@@ -23,6 +24,7 @@ const service = "sq-dev"
 
 // Config is what a user sets.
 type Config struct {
+	// Brokers of it may be 0: as many as the directory has, 1 where it has none.
 	allinone.Config
 
 	// DataDir holds everything.
@@ -35,7 +37,17 @@ type Config struct {
 
 // Defaults of a Config.
 func Defaults() Config {
-	return Config{Config: allinone.Defaults(), DataDir: ".sq", LogLevel: "warn", LogFormat: "text"}
+	cfg := Config{Config: allinone.Defaults(), DataDir: ".sq", LogLevel: "warn", LogFormat: "text"}
+	cfg.Brokers = 0
+	return cfg
+}
+
+// Validate names the first field that is wrong, and what is legal.
+func (c Config) Validate() error {
+	if c.Brokers == 0 {
+		c.Brokers = 1
+	}
+	return c.Config.Validate() //nolint:wrapcheck // names the field.
 }
 
 // readyTimeout bounds the wait for the services after the start; a large log is recovered in it.
@@ -56,6 +68,9 @@ func Run(ctx context.Context, cfg Config, out, log io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, kept.close()) }()
+	if cfg.Brokers, err = brokers(cfg.Brokers, kept.brokers, cfg.DataDir); err != nil {
+		return err
+	}
 	all, err := allinone.New(ctx, cfg.Config, allinone.Deps{
 		Clock: clock.Real(), Store: kept.topology, Bucket: kept.bucket, Disk: kept.disk, Spool: kept.spool, Outside: tcpnet.New(),
 		Log: tel.Log, Metrics: tel.Registry, Tracers: tel.Tracers, Rand: rand.Reader, Version: version.Version(),
@@ -75,6 +90,19 @@ func open(ctx context.Context, cfg Config) (*stores, error) {
 		return nil, fmt.Errorf("find the data directory: %w", err)
 	}
 	return onDisk(ctx, dir)
+}
+
+// brokers gives how many run: as many as wanted, but none of those that the directory has may be missing, since partitions are on it.
+func brokers(wanted, there int, dir string) (int, error) {
+	switch {
+	case wanted == 0:
+		return max(there, 1), nil
+	case wanted < there:
+		return 0, fault.Errorf(fault.Invalid, "brokers: %s has the data of %d brokers: run with --brokers %d, or without --brokers; "+
+			"or name another --data-dir", dir, there, there)
+	default:
+		return wanted, nil
+	}
 }
 
 // serve runs the services, and ends with them, with ctx, or with a store that fails.

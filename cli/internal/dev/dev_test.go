@@ -163,6 +163,43 @@ func TestMemoryLeavesNothing(t *testing.T) {
 	}
 }
 
+// Brokers stay from one run to the next; more may come.
+func TestBrokersOfADirectory(t *testing.T) {
+	cfg := dev.Defaults()
+	cfg.DataDir, cfg.Brokers = t.TempDir(), 2
+	first := start(t, cfg)
+	first.tells("2 brokers, data in")
+	c := first.client()
+	for _, topic := range []string{"one", "two", "three"} { // on both of them
+		if _, err := c.Producer(topic).Send(t.Context(), sq.Record{Value: []byte(topic)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = c.Close()
+	first.end()
+	cfg.Brokers = 1
+	if err := dev.Run(t.Context(), cfg, io.Discard, io.Discard); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "--brokers 2") {
+		t.Errorf("fewer brokers: %v", err)
+	}
+	for _, next := range []struct {
+		brokers int
+		told    string
+	}{{0, "2 brokers, data in"}, {3, "3 brokers, data in"}} {
+		cfg.Brokers = next.brokers
+		again := start(t, cfg)
+		told := next.told
+		again.tells(told)
+		c := again.client()
+		for _, topic := range []string{"one", "two", "three"} {
+			if got := values(t, c, topic); got != topic {
+				t.Errorf("%s: topic %s has %q", told, topic, got)
+			}
+		}
+		_ = c.Close()
+		again.end()
+	}
+}
+
 func TestSaysWhatAnAckMeans(t *testing.T) {
 	cfg := dev.Defaults()
 	cfg.DataDir, cfg.SyncPolicy = t.TempDir(), "none"

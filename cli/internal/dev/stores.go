@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -31,6 +32,7 @@ type stores struct {
 	bucket   objstore.Bucket
 	disk     func(partition.NodeID) (vfs.FS, error)
 	spool    vfs.FS // nil = in memory
+	brokers  int    // of which there is data: the highest number
 	// failed gets an error when one of them ends by itself.
 	failed <-chan error
 	// close closes them in the right order. The services have stopped.
@@ -65,8 +67,27 @@ func (d *disks) get(name string) (vfs.FS, error) {
 	return fs, nil
 }
 
+// brokerDir is before the number in the name of a broker's directory.
+const brokerDir = "broker-"
+
 func (d *disks) broker(id partition.NodeID) (vfs.FS, error) {
-	return d.get("broker-" + strconv.FormatUint(uint64(id), 10))
+	return d.get(brokerDir + strconv.FormatUint(uint64(id), 10))
+}
+
+// brokersIn gives the highest number of a broker that has a directory in dir, 0 = none.
+func brokersIn(dir string) (int, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, fmt.Errorf("look for brokers' data: %w", err)
+	}
+	highest := 0
+	for _, entry := range entries {
+		text, ok := strings.CutPrefix(entry.Name(), brokerDir)
+		if n, err := strconv.Atoi(text); ok && err == nil && entry.IsDir() {
+			highest = max(highest, n)
+		}
+	}
+	return highest, nil
 }
 
 // close lets go of what is open. Nobody uses it any more.
@@ -104,6 +125,10 @@ func onDisk(ctx context.Context, dir string) (_ *stores, err error) {
 			err = errors.Join(err, servers.close())
 		}
 	}()
+	there, err := brokersIn(dir)
+	if err != nil {
+		return nil, err
+	}
 	bucket, err := servers.start(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -113,7 +138,8 @@ func onDisk(ctx context.Context, dir string) (_ *stores, err error) {
 		return nil, err
 	}
 	return &stores{
-		topology: servers.store, bucket: bucket, disk: servers.disks.broker, spool: spool, failed: servers.etcd.Failed(), close: servers.close,
+		topology: servers.store, bucket: bucket, disk: servers.disks.broker, spool: spool, brokers: there, failed: servers.etcd.Failed(),
+		close: servers.close,
 	}, nil
 }
 

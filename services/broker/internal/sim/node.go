@@ -313,12 +313,18 @@ func (p *process) learn(pt *part, a topology.Assignment, revision int64) {
 		return
 	}
 	p.known[pt.index] = revision
-	id, here := a.ReplicaOn(p.n.id)
-	if here && p.find(id) == nil {
-		h := &held{part: pt, id: id, busy: true}
-		p.held = append(p.held, h)
-		p.spawn(func() { p.openReplica(h) })
-		return
+	wanted := [][]partition.Member{a.Members, a.Learners, nil}
+	if a.Status == topology.Electing {
+		wanted[2] = a.Base.Members // they have to promise until the next is active
+	}
+	for _, set := range wanted {
+		for _, m := range set {
+			if m.Broker == p.n.id && p.find(m.Replica) == nil {
+				h := &held{part: pt, id: m.Replica, busy: true}
+				p.held = append(p.held, h)
+				p.spawn(func() { p.openReplica(h) })
+			}
+		}
 	}
 	for _, h := range p.held {
 		if h.part == pt && h.r != nil {

@@ -70,7 +70,7 @@ func (c *client) readPublish(req *frame.Request) (upstream.Publish, error) {
 		}
 	}
 	return upstream.Publish{
-		Partition: id, Epoch: partition.Epoch(in.Epoch()), AckNone: in.AckNone(),
+		Partition: id, Epoch: partition.Epoch(in.Epoch()), AckNone: in.AckNone(), Repeatable: h.ProducerID != 0 || !h.DedupeKey.IsZero(),
 	}, nil
 }
 

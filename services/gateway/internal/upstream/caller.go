@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -65,7 +66,7 @@ func (c *Caller) toLeader(ctx context.Context, id partition.ID, fill fill) (*fra
 
 // ask makes one attempt at a leader. The error is a fault.
 func (c *Caller) ask(ctx context.Context, id partition.ID, leader route.Leader, fill func(wirecapnp.Request) error) (*frame.Reply, error) {
-	client, err := c.links.get(ctx, leader.Addr)
+	client, err := c.connect(ctx, id, leader)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +74,32 @@ func (c *Caller) ask(ctx context.Context, id partition.ID, leader route.Leader, 
 	if err != nil {
 		return nil, Fault(err)
 	}
-	reply, err := c.cluster.await(ctx, pending, id, leader)
+	reply, err := c.cluster.await(ctx, pending, id, leader, c.cluster.limits.MovedGrace)
+	if errors.Is(err, errMoved) {
+		c.links.retire(leader.Addr, client)
+	}
 	return reply, Fault(err)
+}
+
+// connect gives the connection to a leader, or fault.Unavailable as soon as another one leads.
+func (c *Caller) connect(ctx context.Context, id partition.ID, leader route.Leader) (*frame.Client, error) {
+	k, err := c.links.link(ctx, leader.Addr)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-k.ready:
+		return k.client, k.err
+	default:
+	}
+	watched, end := c.cluster.while(ctx, id, leader, 0)
+	defer end()
+	select {
+	case <-k.ready:
+		return k.client, k.err
+	case <-watched.Done():
+		return nil, fault.Wrap("connect to "+leader.Addr, Fault(&frame.ConnError{Err: context.Cause(watched)}))
+	}
 }
 
 // askAt makes one attempt at an address that is no leader's.
@@ -87,8 +112,8 @@ func (c *Caller) askAt(ctx context.Context, addr string, fill func(wirecapnp.Req
 	return reply, Fault(err)
 }
 
-// await waits for an answer, and gives it up a moment after the View names a later leader.
-func (c *Cluster) await(ctx context.Context, pending *frame.Pending, id partition.ID, leader route.Leader) (*frame.Reply, error) {
+// await waits for an answer, and gives it up a grace after the View names another leader.
+func (c *Cluster) await(ctx context.Context, pending *frame.Pending, id partition.ID, leader route.Leader, grace time.Duration) (*frame.Reply, error) {
 	timer := c.clock.NewTimer(c.limits.SuspectAfter)
 	defer timer.Stop()
 	select {
@@ -98,21 +123,27 @@ func (c *Cluster) await(ctx context.Context, pending *frame.Pending, id partitio
 		return pending.Wait(ctx)
 	case <-timer.C():
 	}
+	watched, end := c.while(ctx, id, leader, grace)
+	defer end()
+	return pending.Wait(watched)
+}
+
+// while gives a context that ends, with errMoved, when another leader has served for a grace. end joins what watches.
+func (c *Cluster) while(ctx context.Context, id partition.ID, leader route.Leader, grace time.Duration) (watched context.Context, end func()) {
 	watched, giveUp := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.watch(watched, id, leader, giveUp)
+		c.watch(watched, id, leader, grace, giveUp)
 	}()
-	defer func() {
+	return watched, func() {
 		giveUp(nil)
 		<-ended
-	}()
-	return pending.Wait(watched)
+	}
 }
 
-// watch calls giveUp once another leader has served for MovedGrace.
-func (c *Cluster) watch(ctx context.Context, id partition.ID, old route.Leader, giveUp context.CancelCauseFunc) {
+// watch calls giveUp once another leader has served for a grace.
+func (c *Cluster) watch(ctx context.Context, id partition.ID, old route.Leader, grace time.Duration, giveUp context.CancelCauseFunc) {
 	_, err := c.router.WaitFor(ctx, func(t route.Table) bool {
 		now, err := t.Leader(id)
 		return err == nil && now != old || fault.Is(err, fault.NotFound)
@@ -120,10 +151,10 @@ func (c *Cluster) watch(ctx context.Context, id partition.ID, old route.Leader, 
 	if err != nil {
 		return // the answer came, or the call ended
 	}
-	grace := c.clock.NewTimer(c.limits.MovedGrace)
-	defer grace.Stop()
+	timer := c.clock.NewTimer(grace)
+	defer timer.Stop()
 	select {
-	case <-grace.C():
+	case <-timer.C():
 		giveUp(errMoved)
 	case <-ctx.Done():
 	}

@@ -3,13 +3,15 @@
 //
 //  1. A Caller has its own connections, one per address, opened when first needed: a slow client slows only itself.
 //  2. A publish is repeated only where it was certainly not done: it was not sent, or was refused by one of the kinds that say so
-//     (not-leader, stale-epoch, unavailable, disk-poisoned). Whatever else happened to it after it was sent is OutcomeUnknown, but for a
-//     Repeatable one, which the leader knows again by its key.
+//     (not-leader, stale-epoch, unavailable, disk-poisoned). Whatever else happened to it after it was sent is OutcomeUnknown. A Repeatable
+//     one, which leaders know again, is sent again then; from there on it is stored or its outcome is unknown, whatever a later attempt is
+//     refused for.
 //  3. Publishes of one Caller to one partition reach a leader in the order of Submit, without waiting for answers. A refusal holds back
 //     those behind it until all in flight have an answer; then the refused ones go first, in their order. What a leader refuses and takes of
 //     requests in flight at once is its own affair: only producers with sequences are safe from that.
 //  4. A read is repeated until it has an answer, its context ends or Limits.RetryFor is over.
-//  5. An answer that does not come is given up when the View names a later leader, a moment after: a paused broker holds nobody up.
+//  5. An answer or a connection that does not come is given up when the View names another leader: a paused or unreachable broker holds nobody
+//     up. What is not Repeatable gives the old leader a moment more. Later calls make a new connection to it.
 //  6. Below the local start a tierer is asked, the next one where it fails, and the broker again where the tier has not got that far.
 //  7. A publish's body is not touched after its free function was called, and is in use until then.
 //

@@ -3,6 +3,7 @@ package upstream
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -19,7 +20,9 @@ type Publish struct {
 	Epoch      partition.Epoch // the highest that the producer has seen
 	Body       []byte          // one whole batch; it must not change until Free
 	AckNone    bool
-	Repeatable bool // the leader knows the batch again by its Idempotency-Key: an unknown outcome may be resolved by sending it again
+	// Repeatable: a leader knows the batch again, by its producer and sequence or by its Idempotency-Key; an unknown outcome may be resolved by
+	// sending it again.
+	Repeatable bool
 	// Done gets the answer, once: a reply, which it releases, or a fault. It must not wait for long.
 	Done func(*frame.Reply, error)
 	// Free is called once, when Body is not used any more; not before Done.
@@ -63,6 +66,8 @@ type item struct {
 	by    route.Leader // who refused the last attempt
 	cause error        // why
 	loose []attempt    // given up, but perhaps still reading Body
+	// perhaps: an attempt had no answer. What a later one is refused for does not say that nothing is stored.
+	perhaps bool
 }
 
 // attempt is a request on a connection.
@@ -198,7 +203,7 @@ func (ln *lane) attempt(it *item, leader route.Leader) (sent bool, err error) {
 	if !ln.join(it.ctx, leader) {
 		return false, nil
 	}
-	client, err := ln.lanes.caller.links.get(it.ctx, leader.Addr)
+	client, err := ln.lanes.caller.connect(it.ctx, ln.id, leader)
 	if err != nil {
 		return false, err
 	}
@@ -241,8 +246,16 @@ func (ln *lane) join(ctx context.Context, leader route.Leader) bool {
 // answer waits for an item in flight.
 func (ln *lane) answer(it *item, sent attempt, leader route.Leader) {
 	cluster := ln.lanes.caller.cluster
-	reply, err := cluster.await(it.ctx, sent.pending, ln.id, leader)
+	grace := cluster.limits.MovedGrace
+	if it.Repeatable {
+		grace = 0 // the new leader's answer is as good
+	}
+	reply, err := cluster.await(it.ctx, sent.pending, ln.id, leader, grace)
+	if errors.Is(err, errMoved) {
+		ln.lanes.caller.links.retire(leader.Addr, sent.client)
+	}
 	err = Fault(err)
+	it.perhaps = it.perhaps || fault.Is(err, fault.OutcomeUnknown)
 	select {
 	case <-sent.pending.Done():
 	default:
@@ -270,6 +283,9 @@ func (ln *lane) settle(it *item, err error) {
 // long, the connection goes.
 func (ln *lane) finish(it *item, reply *frame.Reply, err error) {
 	cluster := ln.lanes.caller.cluster
+	if err != nil && it.perhaps && !fault.Is(err, fault.OutcomeUnknown) {
+		err = &fault.Error{Kind: fault.OutcomeUnknown, Op: "publish again, after an attempt without an answer", Err: err}
+	}
 	if fault.Is(err, fault.OutcomeUnknown) {
 		cluster.metrics.unknown.Inc()
 	}

@@ -32,7 +32,7 @@ func DefaultLimits() Limits {
 		RetryFor:      15 * time.Second,
 		RetryFirst:    5 * time.Millisecond,
 		RetryLast:     250 * time.Millisecond,
-		SuspectAfter:  500 * time.Millisecond,
+		SuspectAfter:  200 * time.Millisecond,
 		MovedGrace:    250 * time.Millisecond,
 		AbandonGrace:  5 * time.Second,
 		UnknownGrace:  route.UnknownGrace,

@@ -97,6 +97,24 @@ func (k *link) spent() bool {
 	}
 }
 
+// retire has later calls make a new connection: this one has not answered, and may be one to a machine that is gone. What is in flight on it
+// goes on.
+func (l *links) retire(addr string, client *frame.Client) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.mu.byAddr[addr]
+	if k == nil {
+		return
+	}
+	select {
+	case <-k.ready:
+		if k.client == client {
+			delete(l.mu.byAddr, addr)
+		}
+	default: // a later one is being made
+	}
+}
+
 func (l *links) dial(ctx context.Context, addr string) (*frame.Client, error) {
 	conn, err := l.cluster.network.Dial(ctx, addr)
 	if err != nil {

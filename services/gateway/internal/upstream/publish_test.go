@@ -54,6 +54,22 @@ func TestPublishOutcomes(t *testing.T) {
 		"paused, another takes over, with a key": {
 			key: key, received: func(w *world, _ *frame.Request) { takeOver(w, 0) }, stored: true, within: 2 * time.Second,
 		},
+		"dies after receiving, with a key, and nobody takes over": {
+			key: key, received: func(w *world, _ *frame.Request) { w.Brokers[1].Kill() }, want: fault.OutcomeUnknown,
+		},
+		"no answer, then refused for good, with a key": {
+			key: key, received: func(w *world, _ *frame.Request) {
+				w.Brokers[2].SetHook(refuseAll(wirecapnp.ErrorKind_unknownProducer))
+				w.Brokers[1].Kill()
+				takeOver(w, 0)
+			}, want: fault.OutcomeUnknown, within: time.Second,
+		},
+		"unreachable, another takes over": {
+			before: func(w *world) {
+				w.Net.Cut("gateway", "b1")
+				w.background.Go(func() { takeOver(w, 100*time.Millisecond) })
+			}, stored: true, within: 200 * time.Millisecond,
+		},
 		"paused until the deadline": {received: func(*world, *frame.Request) {}, timeout: 3 * time.Second, want: fault.OutcomeUnknown},
 		"not the leader any more": {
 			before: func(w *world) {
