@@ -99,6 +99,7 @@ func (w *World) compare(p *process, pt *part, msg []byte, at partition.Offset) p
 	if b.base != c.end {
 		w.fail("I2: node %d shows a batch at %d of partition %d, where %d is next", p.n.id, b.base, pt.index, c.end)
 	}
+	w.logf("partition %d: [%d, %d) of epoch %d, producer %d, sequence %d", pt.index, b.base, b.next, b.epoch, hd.ProducerID, hd.BaseSequence)
 	c.batches = append(c.batches, b)
 	c.end = b.next
 	w.addValues(p, pt, &hd, msg)

@@ -181,6 +181,9 @@ func (x *wire) clientTime() time.Duration {
 func (o *publish) answered(p replica.Published, err error) {
 	c, w := o.c, o.c.w
 	kind := fault.KindOf(err)
+	if w.out != nil {
+		w.logf("producer %d: sequence %d, %d records, attempt %d: %v at %d, %v", c.pid, o.seq, len(o.values), o.attempt, kind, p.BaseOffset, err)
+	}
 	switch {
 	case err == nil:
 		o.ack(p)
