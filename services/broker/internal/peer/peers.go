@@ -44,6 +44,7 @@ type Peers struct {
 	cfg     Config
 	metrics *metrics
 	pool    *frame.Pool
+	random  random
 	wake    chan struct{} // capacity 1: there is a pair to start
 	mu      struct {
 		sync.RWMutex
@@ -56,7 +57,7 @@ type Peers struct {
 
 // New makes Peers. Nothing is sent before Run.
 func New(cfg Config) (*Peers, error) {
-	p := &Peers{cfg: cfg, pool: frame.NewPool(), wake: make(chan struct{}, 1)}
+	p := &Peers{cfg: cfg, random: random{from: cfg.Rand}, pool: frame.NewPool(), wake: make(chan struct{}, 1)}
 	p.mu.pairs = map[partition.NodeID]*pair{}
 	p.mu.changed = make(chan struct{})
 	metrics, err := newMetrics(cfg.Metrics, p)
@@ -285,5 +286,18 @@ func neighbours(view *topology.View, self partition.NodeID) map[partition.NodeID
 
 // newBackoff spaces the attempts to reach a broker.
 func (p *Peers) newBackoff() *backoff.Backoff {
-	return backoff.New(p.cfg.Clock, p.cfg.Rand, backoff.Policy{Initial: redialFirst, Max: redialLast, Jitter: 0.5})
+	return backoff.New(p.cfg.Clock, &p.random, backoff.Policy{Initial: redialFirst, Max: redialLast, Jitter: 0.5})
+}
+
+// random is randomness for many goroutines.
+type random struct {
+	from io.Reader
+	mu   sync.Mutex
+}
+
+// Read implements io.Reader.
+func (r *random) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.from.Read(p) //nolint:wrapcheck // an io.Reader.
 }
