@@ -41,6 +41,11 @@ func (w *World) check(p *process) {
 			w.stats.add("leaders")
 			w.logf("node %d leads epoch %d of partition %d", p.n.id, s.Epoch, h.part.index)
 		}
+		if s.Damaged > 0 && !p.n.rotten {
+			// A torn write behind which a later batch tells of a commit: the replica cannot tell it from damage to what it had acknowledged.
+			w.stats.add("torn catch-up taken for damage")
+		}
+		p.n.damaged[h.id] = s.Damaged > 0
 		h.hw, h.active = s.HighWatermark, s.Active
 		w.expose(p, h, s)
 	}

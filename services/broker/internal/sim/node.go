@@ -38,6 +38,7 @@ type node struct {
 	ruined    error                   // it cannot start any more
 	stopped   bool                    // it is not to start again
 	lost      bool                    // its disk was replaced
+	damaged   map[partition.UUID]bool // replicas that say that they have damage
 	made      map[partition.UUID]bool // replicas that were made on this disk, and may have promised something
 	slow      int64                   // everything takes so many times longer
 	pausedTo  time.Duration
@@ -400,8 +401,10 @@ func (p *process) replicaFailed(h *held, err error) {
 	switch {
 	case fault.Is(err, fault.DiskPoisoned):
 		p.diskFailed(err)
-	case p.unreadable:
-		p.dying = err
+	case p.unreadable || fault.Is(err, fault.DiskFull):
+		p.dying = err // somebody starts it again
+	case p.n.damaged[h.id]:
+		p.n.w.stats.add("a damaged replica stopped")
 	case p.n.rotten:
 		p.n.w.stats.add("a replica stopped on a rotten disk")
 	default:

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"time"
 
@@ -105,6 +106,9 @@ func (x *wire) arrive(from, to *node, m peer.Message, body []byte) {
 			w.stats.add("message with damaged batches")
 			return
 		}
+		if w.out != nil {
+			w.logf("%d -> %d: %s", from.id, to.id, brief(d.Quorum))
+		}
 		h.r.Deliver(d)
 	})
 }
@@ -144,4 +148,16 @@ func entriesOf(body []byte) ([]quorum.Entry, bool) {
 		entries = append(entries, quorum.Entry{Header: h, Msg: msg})
 	}
 	return entries, true
+}
+
+// brief says what a message is, for the trace.
+func brief(m quorum.Message) string {
+	switch m := m.(type) {
+	case quorum.Append:
+		return fmt.Sprintf("Append epoch %d [%d, %d) behind epoch %d, high watermark %d, %d entries", m.Epoch, m.Prev, m.Until, m.PrevEpoch, m.HighWatermark, len(m.Entries))
+	case quorum.Fetched:
+		return fmt.Sprintf("Fetched epoch %d, %d entries", m.Epoch, len(m.Entries))
+	default:
+		return fmt.Sprintf("%T %+v", m, m)
+	}
 }

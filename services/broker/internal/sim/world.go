@@ -130,7 +130,7 @@ func newWorld(seed uint64, k knobs, out io.Writer) *World {
 		SegmentBytes: k.segmentBytes, SegmentAge: topology.Duration(k.segmentAge), TierDisabled: true,
 	}
 	for i := range k.nodes {
-		n := &node{w: w, id: partition.NodeID(i + 1), rng: rand.New(rand.NewPCG(seed, uint64(i+1))), slow: 1, made: map[partition.UUID]bool{}}
+		n := &node{w: w, id: partition.NodeID(i + 1), rng: rand.New(rand.NewPCG(seed, uint64(i+1))), slow: 1, made: map[partition.UUID]bool{}, damaged: map[partition.UUID]bool{}}
 		n.clock = nodeClock{w: w, offset: k.offsets[i], drift: k.drifts[i]}
 		n.mem = newMem(&n.clock)
 		w.nodes = append(w.nodes, n)
