@@ -6,6 +6,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
@@ -52,7 +53,7 @@ func (n *node) rot(rng *rand.Rand) bool {
 			base, part, ok := segment.ParseName(name)
 			info, err := n.mem.Stat(logDir(id) + "/" + name)
 			switch size := info.Size; {
-			case !ok || part != segment.LogPart || err != nil || base > mark.Base || segment.IsRecycled(size):
+			case !ok || part != segment.LogPart || err != nil || base > mark.Base || pool.IsRecycled(size):
 			case base == mark.Base && mark.Position > 0:
 				found = append(found, span{logDir(id) + "/" + name, min(size, mark.Position)})
 			case base < mark.Base && size > 0:
