@@ -323,4 +323,3 @@ func (n *node) end(power bool) {
 func (n *node) restartSoon() {
 	n.w.agenda.push(n.w.now+time.Duration(n.rng.Int64N(int64(n.w.knobs.restart))), n.boot)
 }
-
