@@ -51,6 +51,7 @@ type clusterNode struct {
 	errands     *agenda
 	r           *Replica // nil = down
 	failure     error
+	stuck       bool // its disk does not answer a sync
 }
 
 // agenda is an errand.Runner of the cluster's time.
@@ -179,7 +180,7 @@ func (n *clusterNode) step() (did bool) {
 		n.workers.Step(0)
 		did = true
 	}
-	return n.commit.Step() || did
+	return !n.stuck && n.commit.Step() || did
 }
 
 // settle does everything that waits, messages included, until nothing does.
@@ -304,6 +305,27 @@ func (c *cluster) elect(leader *clusterNode, members ...*clusterNode) {
 	c.t.Helper()
 	c.nominate(leader, members...)
 	c.until(fmt.Sprintf("leadership of %d", leader.self.Broker), func() bool { return leader.r.Active() })
+}
+
+// any does one thing that waits somewhere, if there is one where it looks.
+func (c *cluster) any(rng *rand.Rand) {
+	n := c.nodes[rng.IntN(len(c.nodes))]
+	switch rng.IntN(4) {
+	case 0:
+		n.r.Step()
+	case 1:
+		if i := n.workers.Waiting(); i > 0 {
+			n.workers.Step(rng.IntN(i))
+		}
+	case 2:
+		n.commit.Step()
+	case 3:
+		if len(c.net) > 0 {
+			arrive := c.net[0]
+			c.net = c.net[1:]
+			arrive()
+		}
+	}
 }
 
 // until lets time pass, 20 ms at a step, until a condition holds.
