@@ -20,6 +20,7 @@ import (
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/peer"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
@@ -37,6 +38,7 @@ type cluster struct {
 	net      []func() // messages under way
 	cut      map[[2]partition.NodeID]bool
 	drop     func(m peer.Message) bool // if set, decides about each message
+	rate     *outbox.Rate
 }
 
 type clusterNode struct {
@@ -156,7 +158,7 @@ func (n *clusterNode) open() error {
 	n.r, err = Open(context.Background(), Config{
 		Partition: partition.ID{Topic: theTopic}, Self: n.self, Incarnation: n.incarnation, Dir: logDir, Topic: n.c.topic,
 	}, Deps{
-		FS: disk, Journal: j, Workers: n.workers, Commit: n.commit, Activator: &n.c.register, Peers: n, Clock: n.c.clock, Errands: n.errands,
+		FS: disk, Journal: j, Workers: n.workers, Commit: n.commit, Activator: &n.c.register, Peers: n, CatchUp: n.c.rate, Clock: n.c.clock, Errands: n.errands,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Refusal: func(bool) error { return nil },
 		NoRoom: func() {}, Failed: func(err error) { n.failure = err },
 	}, kept)

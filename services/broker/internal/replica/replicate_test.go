@@ -15,6 +15,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/peer"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 )
@@ -163,6 +164,36 @@ func TestCatchUpAndSealedFiles(t *testing.T) {
 	c.converged()
 	if diff := cmp.Diff(two.sealedFiles(), three.sealedFiles()); diff != "" {
 		t.Errorf("other sealed files: %s", diff)
+	}
+}
+
+// A replica that is far behind gets the rest at the rate, and what is new does not wait for it.
+func TestCatchUpRate(t *testing.T) {
+	c := newCluster(t, 3)
+	c.rate = outbox.NewRate(c.clock, 4<<20)
+	for _, n := range c.nodes {
+		n.kill()
+		n.start()
+	}
+	one, three := c.nodes[0], c.nodes[2]
+	c.elect(one)
+	three.kill()
+	var bulk []string
+	for i := range 240 {
+		bulk = append(bulk, fmt.Sprintf("%d %s", i, strings.Repeat("x", 100<<10)))
+	}
+	one.mustPublish(bulk...)
+	three.start()
+	c.tell()
+	began := c.clock.Now()
+	one.mustPublish("new")
+	if took := c.clock.Now().Sub(began); took > time.Second {
+		t.Errorf("what is new took %v", took)
+	}
+	c.converged()
+	// 24 MB, of which 8 MiB are free: some 15 pieces of a MiB, 4 a second.
+	if took := c.clock.Now().Sub(began); took < 3*time.Second || took > 8*time.Second {
+		t.Errorf("caught up in %v", took)
 	}
 }
 
