@@ -94,7 +94,7 @@ func (f *File) Pin() (vfs.File, error) {
 	c.mu.Lock()
 	if f.gone {
 		c.mu.Unlock()
-		return nil, fmt.Errorf("open %s: removed: %w", c.fs.Name(f.name), fs.ErrNotExist)
+		return nil, f.removed()
 	}
 	if f.handle != nil {
 		f.pinLocked()
@@ -109,11 +109,16 @@ func (f *File) Pin() (vfs.File, error) {
 	}
 	c.mu.Lock()
 	var victims []vfs.File
-	if f.handle == nil {
+	switch {
+	case f.handle == nil && f.gone: // meanwhile: what was opened may be what took its name
+		c.mu.Unlock()
+		closeAll([]vfs.File{opened})
+		return nil, f.removed()
+	case f.handle == nil:
 		f.handle = opened
 		c.mu.open++
 		victims = c.evictLocked()
-	} else {
+	default:
 		victims = append(victims, opened) // another was faster
 	}
 	f.pinLocked()
@@ -121,6 +126,10 @@ func (f *File) Pin() (vfs.File, error) {
 	c.mu.Unlock()
 	closeAll(victims)
 	return handle, nil
+}
+
+func (f *File) removed() error {
+	return fmt.Errorf("open %s: removed: %w", f.files.fs.Name(f.name), fs.ErrNotExist)
 }
 
 func (f *File) pinLocked() {

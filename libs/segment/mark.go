@@ -40,16 +40,7 @@ const (
 
 // String gives the class in lower case.
 func (c Class) String() string {
-	switch c {
-	case Clean:
-		return "clean"
-	case Torn:
-		return "torn"
-	case Suspect:
-		return "suspect"
-	default:
-		return "corrupt"
-	}
+	return [...]string{"clean", "torn", "suspect", "corrupt"}[min(c, Corrupt)]
 }
 
 // Window is the most that a writer leaves unsynced in a file, so that what a crash tears lies within it.

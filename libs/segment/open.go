@@ -92,6 +92,9 @@ func (o *Open) Reader() *Reader {
 	return &Reader{Summary: x.Summary, file: o.file, index: &x}
 }
 
+// Reindex has lookups begin at these batches of the segment: behind damage, where the way there leads over it.
+func (o *Open) Reindex(entries []Entry) { o.index.Entries = entries }
+
 // Unsynced tells how many bytes are written and not durable.
 func (o *Open) Unsynced() int64 {
 	o.mu.Lock()
@@ -263,7 +266,7 @@ func (o *Open) CutAt(place Place, last *batch.Header) error {
 // hasRecords tells whether a batch is not a control batch; where that cannot be read, it may be.
 func hasRecords(r *Reader) bool {
 	found := false
-	err := r.walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
+	err := r.Walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
 		found = !s.Header().IsControl()
 		return !found
 	})

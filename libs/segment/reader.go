@@ -53,15 +53,15 @@ func (r *Reader) Index() (*Index, error) {
 // rebuild makes the index from the headers.
 func (r *Reader) rebuild() (*Index, error) {
 	x := &Index{Summary: Summary{Base: r.Base, End: r.Base, Tag: r.Tag}}
-	err := r.walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
+	err := r.Walk(Entry{Offset: r.Base}, func(s *Scanner) bool {
 		x.Add(s.Header(), s.Place().Chain)
 		return true
 	})
 	return x, err
 }
 
-// walk visits the headers of the batches from an entry on, until visit returns false or the segment ends.
-func (r *Reader) walk(from Entry, visit func(s *Scanner) bool) error {
+// Walk visits the headers of the batches from an entry on, until visit returns false or the segment ends.
+func (r *Reader) Walk(from Entry, visit func(s *Scanner) bool) error {
 	file, err := r.file.Pin()
 	if err != nil {
 		return diskError(fmt.Sprintf("open segment %d", r.Base), err)
@@ -84,12 +84,8 @@ func (r *Reader) damage(s *Scanner) error {
 		return nil
 	}
 	at := s.Place()
-	return &fault.Error{
-		Kind:   fault.Corrupt,
-		Op:     fmt.Sprintf("read segment %d at offset %d, position %d", r.Base, at.Offset, at.Position),
-		Err:    s.Err(),
-		Offset: uint64(at.Offset),
-	}
+	op := fmt.Sprintf("read segment %d at offset %d, position %d", r.Base, at.Offset, at.Position)
+	return &fault.Error{Kind: fault.Corrupt, Op: op, Err: s.Err()}
 }
 
 // Header gives the header of the batch that holds an offset of the segment, and where the batch begins.
@@ -100,7 +96,7 @@ func (r *Reader) Header(o partition.Offset) (batch.Header, int64, error) {
 	}
 	var h batch.Header
 	at := int64(-1)
-	err = r.walk(x.At(o), func(s *Scanner) bool {
+	err = r.Walk(x.At(o), func(s *Scanner) bool {
 		if s.Place().Offset <= o {
 			return true
 		}
@@ -125,7 +121,7 @@ func (r *Reader) EndAt(o partition.Offset) (Place, *batch.Header, error) {
 	}
 	place := Place{}
 	var last batch.Header
-	err = r.walk(x.At(o-1), func(s *Scanner) bool {
+	err = r.Walk(x.At(o-1), func(s *Scanner) bool {
 		place, last = s.Place(), *s.Header()
 		return place.Offset < o
 	})
@@ -158,17 +154,17 @@ func (r *Reader) Run(from, limit partition.Offset, maxBytes int64, near Entry) (
 			return false
 		}
 		run.Next, run.Size = next, end-run.Position
-		return run.Size < maxBytes
+		return run.Size < maxBytes && next < limit // what follows the limit may be damaged
 	}
 	first := func(s *Scanner) bool { grow(s); return !found }
 	e := x.At(from)
 	if near.Position > e.Position && near.Offset <= from {
 		e = near
 	}
-	if err := r.walk(e, first); err != nil {
+	if err := r.Walk(e, first); err != nil {
 		return Run{}, err
 	}
-	if run.Size == 0 || run.Size >= maxBytes {
+	if run.Size == 0 || run.Size >= maxBytes || run.Next >= limit {
 		return run, nil
 	}
 	if limit >= r.End && r.Size-run.Position <= maxBytes {
@@ -185,7 +181,7 @@ func (r *Reader) Run(from, limit partition.Offset, maxBytes int64, near Entry) (
 	} else {
 		e = Entry{Offset: run.Next, Position: run.Position + run.Size}
 	}
-	return run, r.walk(e, grow)
+	return run, r.Walk(e, grow)
 }
 
 // FirstAt gives the first offset whose batch has an append time of t (microseconds since 1970) or later; End if there is none.
@@ -195,7 +191,7 @@ func (r *Reader) FirstAt(t int64) (partition.Offset, error) {
 		return 0, err
 	}
 	found := r.End
-	err = r.walk(x.Before(t), func(s *Scanner) bool {
+	err = r.Walk(x.Before(t), func(s *Scanner) bool {
 		if s.Header().AppendTime < t {
 			return true
 		}

@@ -11,3 +11,6 @@ import (
 func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, io.ErrShortWrite)
 }
+
+// IsUnreadable tells whether an error says that the device could not give what was asked for.
+func IsUnreadable(err error) bool { return errors.Is(err, syscall.EIO) }

@@ -24,13 +24,13 @@ struct Message @0xc2b3c4d5e6071821 {
     appendOk @9 :AppendOk;
     nack @10 :Nack;
     fetch @11 :Fetch;
-    fetched @12 :Fetched;
+    fetched @12 :Void;
     install @13 :Install;
   }
 }
 
 struct EpochStart @0xc3c4d5e607182932 { epoch @0 :UInt64; start @1 :UInt64; }
-struct Range @0xc4d5e60718293a43 { from @0 :UInt64; until @1 :UInt64; }
+struct Range @0xc4d5e60718293a43 { from @0 :UInt64; to @1 :UInt64; }
 
 # The epoch is promised, and this is the log.
 struct PrepareOk @0xc5e60718293a4b54 {
@@ -41,45 +41,47 @@ struct PrepareOk @0xc5e60718293a4b54 {
   highWatermark @4 :UInt64;
   epochs @5 :List(EpochStart);
   suspect @6 :Bool;          # an unproven tail was cut
-  faults @7 :List(Range);    # known, but unreadable
+  faults @7 :List(Range);    # damaged here, in order: neither held nor lacking
 }
 
 # The body's batches follow prev; none: only the other words are news.
 struct Append @0xc6071829304b5c65 {
   prev @0 :UInt64;
   prevEpoch @1 :UInt64;
-  prevChain @2 :UInt64;
+  prevChain @2 :UInt64;      # 0 without batches = not known
   until @3 :UInt64;          # where the batches end
   highWatermark @4 :UInt64;
-  round @5 :UInt64;          # echoed by AppendOk
+  round @5 :UInt64;          # counts what the leader of the epoch sends; answers name it
   exported @6 :UInt64;       # manifests cover the log up to here
 }
 
-struct AppendOk @0xc71829304b5c6d76 { match @0 :UInt64; written @1 :UInt64; round @2 :UInt64; }
+struct AppendOk @0xc71829304b5c6d76 {
+  match @0 :UInt64;
+  written @1 :UInt64;
+  round @2 :UInt64;
+  highWatermark @3 :UInt64;  # what the replica knows to be committed
+}
 
 struct Nack @0xc829304b5c6d7e87 {
   promised @0 :UInt64;
   hintEpoch @1 :UInt64;
   hintEnd @2 :UInt64;
   full @3 :Bool;             # the disk takes no appends
+  round @4 :UInt64;          # of the Append; 0 for a Prepare
 }
 
 struct Fetch @0xc9304b5c6d7e8f98 { from @0 :UInt64; until @1 :UInt64; }
 
-struct Fetched @0xca4b5c6d7e8f90a9 { faulty @0 :Bool; }  # the batches asked for cannot be read here
-
-# A replica whose log ends below the leader's local start begins anew at `at`, with the state that the log up to there amounts to.
+# A replica whose log ends below the leader's local start begins anew at `at`, with the state that the log up to there amounts to. The
+# body is a part of its snapshot; the parts come in order.
 struct Install @0xcb5c6d7e8f90a1ba {
   at @0 :UInt64;
   chain @1 :UInt64;          # of the batch at `at`
-  time @2 :Int64;            # append time of the last batch before
-  segmentBase @3 :UInt64;
-  highWatermark @4 :UInt64;
-  epochs @5 :List(EpochStart);
-  size @6 :UInt64;           # of the whole snapshot
-  position @7 :UInt64;       # of the body in it
-  crc @8 :UInt32;            # CRC-32C of the body
-  exported @9 :UInt64;
+  highWatermark @2 :UInt64;
+  round @3 :UInt64;
+  size @4 :UInt64;           # of the whole snapshot
+  from @5 :UInt64;           # where the body begins in it
+  crc @6 :UInt32;            # CRC-32C of the body
 }
 
 # Where replicas of this broker stand. A hint for whom to nominate: nothing is promised by it.

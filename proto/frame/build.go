@@ -3,8 +3,11 @@ package frame
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"capnproto.org/go/capnp/v3"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 )
 
@@ -72,4 +75,17 @@ func (p *Pool) request(fill func(wirecapnp.Request) error) (*builder, wirecapnp.
 		return nil, wirecapnp.Request{}, fmt.Errorf("build request: %w", err)
 	}
 	return b, request, nil
+}
+
+// millisUntil gives what is left of a deadline, at least 1.
+func millisUntil(deadline time.Time) uint32 {
+	return uint32(min(max(deadline.Sub(now()).Milliseconds(), 1), 1<<31))
+}
+
+func writeTrace(request wirecapnp.Request, span trace.SpanContext) {
+	traceID, spanID := span.TraceID(), span.SpanID()
+	request.SetTraceIdHi(binary.BigEndian.Uint64(traceID[:8]))
+	request.SetTraceIdLo(binary.BigEndian.Uint64(traceID[8:]))
+	request.SetSpanId(binary.BigEndian.Uint64(spanID[:]))
+	request.SetTraceFlags(uint8(span.TraceFlags()))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -130,6 +131,60 @@ func TestBodyThatWritesItself(t *testing.T) {
 		reply.Release()
 	}
 	<-closed
+}
+
+// A request's body may write itself too. It is closed once, whether it was sent, too large, or the connection has ended.
+func TestRequestBodyThatWritesItself(t *testing.T) {
+	_, addr := serve(t, frame.ServerConfig{MaxBodyBytes: 100})
+	client := dial(t, addr, frame.ClientConfig{})
+	body := section{"from a file", make(chan struct{})}
+	p, err := client.StartBody(t.Context(), publish(1), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := p.Wait(t.Context())
+	if err != nil || string(reply.Body) != "from a file" {
+		t.Fatalf("answer is %v, %v", reply, err)
+	}
+	reply.Release()
+	<-body.closed
+	large := section{strings.Repeat("x", 101), make(chan struct{})}
+	_, err = client.StartBody(t.Context(), publish(1), large)
+	wantKind(t, err, wirecapnp.ErrorKind_tooLarge)
+	<-large.closed
+	_ = client.Close()
+	late := section{"late", make(chan struct{})}
+	if _, err = client.StartBody(t.Context(), publish(1), late); err == nil {
+		t.Error("a call was started on a closed connection")
+	}
+	<-late.closed
+}
+
+// A session can have a budget of its own: what fills the others' does not touch it.
+func TestBudgetOf(t *testing.T) {
+	own, others := frame.NewBudget(1000), frame.NewBudget(1)
+	_, addr := serve(t, frame.ServerConfig{Budget: others, BudgetOf: func(hello frame.HelloInfo) frame.Budget {
+		if hello.Role == wirecapnp.Role_broker {
+			return own
+		}
+		return others
+	}})
+	for _, role := range []wirecapnp.Role{wirecapnp.Role_broker, wirecapnp.Role_gateway} {
+		client := frame.NewClient(dialRaw(t, addr), frame.ClientConfig{})
+		t.Cleanup(func() { _ = client.Close() })
+		if _, err := client.Hello(t.Context(), frame.HelloParams{Role: role}); err != nil {
+			t.Fatal(err)
+		}
+		reply, err := client.Call(t.Context(), publish(1), []byte("body"))
+		if role == wirecapnp.Role_gateway {
+			wantKind(t, err, wirecapnp.ErrorKind_overloaded)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply.Release()
+	}
 }
 
 // The deadline and the trace of the caller reach the handler, and its context ends with the deadline.

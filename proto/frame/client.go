@@ -2,7 +2,6 @@ package frame
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -136,25 +135,39 @@ func (c *Client) Call(ctx context.Context, fill func(wirecapnp.Request) error, b
 //
 // Errors: *ConnError with Sent false, or what fill returned, or *RemoteError tooLarge.
 func (c *Client) Start(ctx context.Context, fill func(wirecapnp.Request) error, body ...[]byte) (*Pending, error) {
-	size := 0
 	for _, b := range body {
-		size += len(b)
+		if len(b) > 0 {
+			return c.StartBody(ctx, fill, Bytes(body...))
+		}
+	}
+	return c.StartBody(ctx, fill, nil)
+}
+
+// StartBody is Start with a body that need not lie in memory, nil = none. It is the connection's from the call on, and closed once: when it
+// was written, or where it is not going to be.
+func (c *Client) StartBody(ctx context.Context, fill func(wirecapnp.Request) error, body Body) (*Pending, error) {
+	size := 0
+	if body != nil {
+		size = body.Len()
 	}
 	if limit := c.maxBody.Load(); int64(size) > limit {
+		closeBody(body)
 		return nil, Errorf(wirecapnp.ErrorKind_tooLarge, "body of %d bytes is larger than the limit of %d", size, limit)
 	}
 	if err := c.inflight.Acquire(ctx, c.done); err != nil {
+		closeBody(body)
 		return nil, &ConnError{Err: c.cause(err)}
 	}
 	p, err := c.start(ctx, fill, size, body)
 	if err != nil {
+		closeBody(body)
 		c.inflight.Release()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (c *Client) start(ctx context.Context, fill func(wirecapnp.Request) error, size int, body [][]byte) (*Pending, error) {
+func (c *Client) start(ctx context.Context, fill func(wirecapnp.Request) error, size int, body Body) (*Pending, error) {
 	b, request, err := c.cfg.Pool.request(fill)
 	if err != nil {
 		return nil, err
@@ -174,26 +187,16 @@ func (c *Client) start(ctx context.Context, fill func(wirecapnp.Request) error, 
 	}
 	item := outbox.Item{Append: b.appendTo, Done: (*sentCall)(p)}
 	if size > 0 {
-		item.Body, item.Slices = Bytes(body...), body
+		item.Body, item.Slices = body, inMemory(body)
 	}
 	if err := c.queue.Push(item); err != nil {
 		c.unregister(p)
 		return nil, &ConnError{Err: c.cause(err)}
 	}
+	if size == 0 {
+		closeBody(body) // there is nothing to write
+	}
 	return p, nil
-}
-
-// millisUntil gives what is left of a deadline, at least 1.
-func millisUntil(deadline time.Time) uint32 {
-	return uint32(min(max(deadline.Sub(now()).Milliseconds(), 1), 1<<31))
-}
-
-func writeTrace(request wirecapnp.Request, span trace.SpanContext) {
-	traceID, spanID := span.TraceID(), span.SpanID()
-	request.SetTraceIdHi(binary.BigEndian.Uint64(traceID[:8]))
-	request.SetTraceIdLo(binary.BigEndian.Uint64(traceID[8:]))
-	request.SetSpanId(binary.BigEndian.Uint64(spanID[:]))
-	request.SetTraceFlags(uint8(span.TraceFlags()))
 }
 
 func (c *Client) register(p *Pending) error {

@@ -139,6 +139,8 @@ var answers = [...]wirecapnp.Response_Which{
 	wirecapnp.Request_Which_commitTier:     wirecapnp.Response_Which_commitTier,
 	wirecapnp.Request_Which_exported:       wirecapnp.Response_Which_exported,
 	wirecapnp.Request_Which_collected:      wirecapnp.Response_Which_collected,
+	wirecapnp.Request_Which_peer:           wirecapnp.Response_Which_peer,
+	wirecapnp.Request_Which_positions:      wirecapnp.Response_Which_positions,
 }
 
 // check takes an answered error out, and refuses an answer of another kind than was asked for.

@@ -34,7 +34,9 @@ type ServerConfig struct {
 	DefaultTimeout     time.Duration // of a request that names none; 30 s
 	MaxTimeout         time.Duration // of a request that names more; 10 min
 	Budget             Budget        // for the bodies of requests; nil = unbounded
-	Pool               *Pool         // nil = an own one
+	// BudgetOf gives an accepted session another Budget than that; nil = nobody has one of their own.
+	BudgetOf func(HelloInfo) Budget
+	Pool     *Pool // nil = an own one
 }
 
 func (c ServerConfig) withDefaults() ServerConfig {

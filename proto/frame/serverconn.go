@@ -23,6 +23,7 @@ type serverConn struct {
 	reader   *Reader
 	inflight *window.Window
 	session  *Session // nil before Hello; set and read by the read loop
+	budget   Budget   // as session
 	ended    chan struct{}
 	stopOnce sync.Once
 	stopped  chan struct{} // closed: do not go on
@@ -246,7 +247,7 @@ func (c *serverConn) body(ctx context.Context, r *Request) (refused *RemoteError
 		}
 		return Errorf(wirecapnp.ErrorKind_tooLarge, "body of %d bytes is larger than the limit of %d", size, limit), nil
 	}
-	r.buffer, err = c.reader.Body(ctx, int(size), c.server.cfg.Budget)
+	r.buffer, err = c.reader.Body(ctx, int(size), c.budget)
 	if errors.Is(err, ErrOverBudget) {
 		c.server.stats.overBudget.Add(1)
 		return remoteOf(err), nil
@@ -319,7 +320,10 @@ func (c *serverConn) hello(ctx context.Context, r *Request) error {
 	setDefault(&info.MaxMessageBytes, c.server.cfg.MaxMessageBytes)
 	setDefault(&info.MaxBodyBytes, c.server.cfg.MaxBodyBytes)
 	setDefault(&info.MaxInFlight, c.server.cfg.MaxInFlight)
-	c.session = &Session{Hello: hello, conn: c}
+	c.session, c.budget = &Session{Hello: hello, conn: c}, c.server.cfg.Budget
+	if c.server.cfg.BudgetOf != nil {
+		c.budget = c.server.cfg.BudgetOf(hello)
+	}
 	c.server.stats.unauthenticated.Add(-1)
 	c.reader.setUntil(time.Time{})
 	c.reader.SetMaxMessage(c.server.cfg.MaxMessageBytes)

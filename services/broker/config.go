@@ -11,8 +11,8 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
-	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
 // Config is what a user sets.
@@ -26,7 +26,7 @@ type Config struct {
 	SyncPolicy     string        `koanf:"sync-policy" usage:"when records are synced to disk: every-batch (before the ack), an interval such as 100ms, or none"`
 	Journal        string        `koanf:"journal" usage:"how small appends become durable: auto (those that come together share a sync of the journal), always, or never (each file is synced)" oneof:"auto|always|never"`
 	JournalSize    config.Bytes  `koanf:"journal-size" usage:"disk that the journal takes for appends, 1MiB to 16GiB; taken when they first come together"`
-	BodyMemory     config.Bytes  `koanf:"body-memory" usage:"memory for batches that wait to be appended, 16MiB and up"`
+	BodyMemory     config.Bytes  `koanf:"body-memory" usage:"memory for batches of clients that wait to be appended, 16MiB and up; those of other brokers have a quarter of it beside that, 16MiB at least"`
 	ScrubRate      config.Bytes  `koanf:"scrub-rate" usage:"how fast sealed segments are read again to find damage, bytes a second, 64KiB to 1GiB; 0 = not at all"`
 	ScrubInterval  time.Duration `koanf:"scrub-interval" usage:"how long reading all of them again takes, where scrub-rate allows, 1s to 8760h"`
 	CompactRate    config.Bytes  `koanf:"compact-rate" usage:"how fast topics with cleanup compact are read and written again, bytes a second, 64KiB to 1GiB; 0 = not at all"`
@@ -56,7 +56,7 @@ func (c Config) Validate() error {
 	if err := c.Check(c.ports(), leaseTTLMin); err != nil {
 		return err //nolint:wrapcheck // names the field.
 	}
-	if _, err := replica.ParseSyncPolicy(c.SyncPolicy); err != nil {
+	if _, err := durability.Parse(c.SyncPolicy); err != nil {
 		return fault.Errorf(fault.Invalid, "sync-policy: %w", err)
 	}
 	if _, err := commit.ParseMode(c.Journal); err != nil {

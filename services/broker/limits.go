@@ -11,6 +11,10 @@ const (
 	bodyMemoryMin  = 16 << 20 // two batches of the largest size
 	journalSizeMin = 1 << 20
 
+	// What other brokers send has memory of its own beside body-memory: a part as large, but room for two batches of the largest size.
+	peerMemoryPart = 4
+	peerMemoryMin  = 16 << 20
+
 	// A pass that takes longer than a year finds nothing in time; a rate below a read a few seconds is none.
 	scrubRateMin     = 64 << 10
 	scrubRateMax     = 1 << 30

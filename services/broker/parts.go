@@ -5,22 +5,19 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/lifecycle"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/topology"
-	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
-	"github.com/seedqueue/sq/services/broker/internal/data"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 	"github.com/seedqueue/sq/services/broker/internal/ident"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/lease"
-	"github.com/seedqueue/sq/services/broker/internal/pid"
-	"github.com/seedqueue/sq/services/broker/internal/replica"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
+	"github.com/seedqueue/sq/services/broker/internal/peer"
 	"github.com/seedqueue/sq/services/broker/internal/roster"
 	"github.com/seedqueue/sq/services/broker/internal/scrub"
 )
@@ -47,7 +44,11 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, fault.Wrap("close journal", stream.Close())) }()
-	replicas, err := b.newRoster(life, watch, stream, state)
+	peers, err := b.newPeers(life)
+	if err != nil {
+		return err
+	}
+	replicas, err := b.newRoster(life, watch, peers, stream, state)
 	if err != nil {
 		return err
 	}
@@ -74,6 +75,7 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 		lifecycle.Part{Name: "disk", Run: watch.Run},
 		lifecycle.Part{Name: "lease", Run: poisons(watch, registration.Run)},
 		lifecycle.Part{Name: "roster", Run: replicas.Run},
+		lifecycle.Part{Name: "peers", Run: peers.Run},
 		lifecycle.Part{Name: "scrub", Run: scrubber},
 		lifecycle.Part{Name: "data", Run: func(ctx context.Context) error { return b.deps.ServeFrames(ctx, server, b.ports.Capnp) }},
 	)
@@ -127,8 +129,8 @@ func (b *Broker) openJournal() (*journal.Journal, journal.State, error) {
 	return disk, state, fault.Wrap("open journal", err)
 }
 
-func (b *Broker) newRoster(l life, watch *disk.Watch, stream *journal.Journal, state journal.State) (*roster.Roster, error) {
-	sync, err := replica.ParseSyncPolicy(b.cfg.SyncPolicy)
+func (b *Broker) newRoster(l life, watch *disk.Watch, peers *peer.Peers, stream *journal.Journal, state journal.State) (*roster.Roster, error) {
+	sync, err := durability.Parse(b.cfg.SyncPolicy)
 	if err != nil {
 		return nil, fault.Errorf(fault.Invalid, "sync-policy: %w", err)
 	}
@@ -146,30 +148,7 @@ func (b *Broker) newRoster(l life, watch *disk.Watch, stream *journal.Journal, s
 	}, roster.Deps{
 		FS: b.deps.FS, Disk: watch, Journal: stream, State: state, Store: b.deps.Store, View: b.follower,
 		Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,
-	})
-}
-
-// replicas is the roster as the data port sees it.
-type replicas struct{ *roster.Roster }
-
-// Replica implements data.Replicas.
-func (r replicas) Replica(id partition.ID) (data.Replica, bool) {
-	found, ok := r.Roster.Replica(id)
-	return found, ok
-}
-
-func (b *Broker) newServer(l life, all *roster.Roster) (*data.Server, error) {
-	budget := frame.NewBudget(int(b.cfg.BodyMemory))
-	used := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "sq_broker_body_memory_bytes", Help: "Memory of batches that have arrived and are not yet appended and answered.",
-	}, func() float64 { return float64(budget.Used()) })
-	if err := b.deps.Metrics.Register(used); err != nil {
-		return nil, fault.Wrap("register metrics", err)
-	}
-	return data.New(data.Config{ //nolint:wrapcheck // says what was attempted.
-		Replicas: replicas{all}, ProducerIDs: pid.New(b.deps.Store), Cluster: l.cluster, Node: b.cfg.node(),
-		Software: "sq-broker/" + b.deps.Version, Budget: budget,
-		Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics, Tracers: b.deps.Tracers,
+		Peers: func(id partition.ID) outbox.Peers { return peers.Of(id) },
 	})
 }
 

@@ -15,14 +15,22 @@ type file struct {
 
 func (h *file) ReadAt(p []byte, off int64) (int, error) {
 	if r := h.fs.enter(Call{Op: Read, Path: h.name, Off: off, Len: len(p)}); r != nil {
-		return 0, h.fs.fail("read", h.name, r)
+		n := 0
+		if before := r.From - off; before > 0 {
+			n, _ = h.File.ReadAt(p[:before], off) //nolint:errcheck // the rule's error comes first.
+		}
+		return n, h.fs.fail("read", h.name, r)
 	}
 	return h.File.ReadAt(p, off)
 }
 
 func (h *file) SendTo(w io.Writer, off, n int64) (int64, error) {
 	if r := h.fs.enter(Call{Op: Read, Path: h.name, Off: off, Len: int(n)}); r != nil {
-		return 0, h.fs.fail("send", h.name, r)
+		n := int64(0)
+		if before := r.From - off; before > 0 {
+			n, _ = h.File.SendTo(w, off, before) //nolint:errcheck // the rule's error comes first.
+		}
+		return n, h.fs.fail("send", h.name, r)
 	}
 	return h.File.SendTo(w, off, n)
 }

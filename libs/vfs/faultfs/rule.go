@@ -48,6 +48,8 @@ type Rule struct {
 	Ops Op
 	// Path is a pattern of path.Match for the whole path, or for its last part where the pattern has no slash; "" = every path.
 	Path string
+	// From and To are the bytes of a file that a Read or a Write must touch; To 0 = any. A Read gives what lies before them.
+	From, To int64
 	// First is the first matching call that it hits, counted from 1 since Add; 0 is 1.
 	First int
 	// Count is how many matching calls it hits from there; 0 = all.
@@ -65,6 +67,9 @@ type Rule struct {
 
 func (r *Rule) matches(c Call) bool {
 	if r.Ops != 0 && r.Ops&c.Op == 0 {
+		return false
+	}
+	if r.To > 0 && (c.Op&(Read|Write) == 0 || c.Off >= r.To || c.Off+int64(c.Len) <= r.From) {
 		return false
 	}
 	if r.Path == "" {

@@ -24,6 +24,8 @@ type JournalRecord struct {
 	HighWatermark *uint64 `json:"highWatermark,omitempty"`
 	// Mark says how far the log is durable.
 	Mark *JournalMark `json:"mark,omitempty"`
+	// Ragged: whether the log's end may have lost what was acknowledged.
+	Ragged *bool `json:"ragged,omitempty"`
 	// Faults are the damaged ranges that the broker knows.
 	Faults []JournalFault `json:"faults,omitempty"`
 	// Ring says which groups of the ring are live.
@@ -105,6 +107,8 @@ func journalRecord(position int64, sequence uint64, r journal.Record) JournalRec
 		}
 	case journal.KindRing:
 		out.Ring = &JournalRing{Tail: d.Ring.Tail, Used: d.Ring.Used}
+	case journal.KindRagged:
+		out.Ragged = &d.Ragged
 	case journal.KindDeleted:
 	}
 	return out

@@ -446,36 +446,9 @@ func (s Message) NewFetch() (Fetch, error) {
 	return ss, err
 }
 
-func (s Message) Fetched() (Fetched, error) {
-	if capnp.Struct(s).Uint16(16) != 6 {
-		panic("Which() != fetched")
-	}
-	p, err := capnp.Struct(s).Ptr(3)
-	return Fetched(p.Struct()), err
-}
-
-func (s Message) HasFetched() bool {
-	if capnp.Struct(s).Uint16(16) != 6 {
-		return false
-	}
-	return capnp.Struct(s).HasPtr(3)
-}
-
-func (s Message) SetFetched(v Fetched) error {
+func (s Message) SetFetched() {
 	capnp.Struct(s).SetUint16(16, 6)
-	return capnp.Struct(s).SetPtr(3, capnp.Struct(v).ToPtr())
-}
 
-// NewFetched sets the fetched field to a newly
-// allocated Fetched struct, preferring placement in s's segment.
-func (s Message) NewFetched() (Fetched, error) {
-	capnp.Struct(s).SetUint16(16, 6)
-	ss, err := NewFetched(capnp.Struct(s).Segment())
-	if err != nil {
-		return Fetched{}, err
-	}
-	err = capnp.Struct(s).SetPtr(3, capnp.Struct(ss).ToPtr())
-	return ss, err
 }
 
 func (s Message) Install() (Install, error) {
@@ -549,9 +522,6 @@ func (p Message_Future) Nack() Nack_Future {
 }
 func (p Message_Future) Fetch() Fetch_Future {
 	return Fetch_Future{Future: p.Future.Field(3, nil)}
-}
-func (p Message_Future) Fetched() Fetched_Future {
-	return Fetched_Future{Future: p.Future.Field(3, nil)}
 }
 func (p Message_Future) Install() Install_Future {
 	return Install_Future{Future: p.Future.Field(3, nil)}
@@ -692,11 +662,11 @@ func (s Range) SetFrom(v uint64) {
 	capnp.Struct(s).SetUint64(0, v)
 }
 
-func (s Range) Until() uint64 {
+func (s Range) To() uint64 {
 	return capnp.Struct(s).Uint64(8)
 }
 
-func (s Range) SetUntil(v uint64) {
+func (s Range) SetTo(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
@@ -1002,12 +972,12 @@ type AppendOk capnp.Struct
 const AppendOk_TypeID = 0xc71829304b5c6d76
 
 func NewAppendOk(s *capnp.Segment) (AppendOk, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 0})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 0})
 	return AppendOk(st), err
 }
 
 func NewRootAppendOk(s *capnp.Segment) (AppendOk, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 24, PointerCount: 0})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 0})
 	return AppendOk(st), err
 }
 
@@ -1067,12 +1037,20 @@ func (s AppendOk) SetRound(v uint64) {
 	capnp.Struct(s).SetUint64(16, v)
 }
 
+func (s AppendOk) HighWatermark() uint64 {
+	return capnp.Struct(s).Uint64(24)
+}
+
+func (s AppendOk) SetHighWatermark(v uint64) {
+	capnp.Struct(s).SetUint64(24, v)
+}
+
 // AppendOk_List is a list of AppendOk.
 type AppendOk_List = capnp.StructList[AppendOk]
 
 // NewAppendOk creates a new list of AppendOk.
 func NewAppendOk_List(s *capnp.Segment, sz int32) (AppendOk_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 24, PointerCount: 0}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 0}, sz)
 	return capnp.StructList[AppendOk](l), err
 }
 
@@ -1090,12 +1068,12 @@ type Nack capnp.Struct
 const Nack_TypeID = 0xc829304b5c6d7e87
 
 func NewNack(s *capnp.Segment) (Nack, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 0})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0})
 	return Nack(st), err
 }
 
 func NewRootNack(s *capnp.Segment) (Nack, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 32, PointerCount: 0})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0})
 	return Nack(st), err
 }
 
@@ -1163,12 +1141,20 @@ func (s Nack) SetFull(v bool) {
 	capnp.Struct(s).SetBit(192, v)
 }
 
+func (s Nack) Round() uint64 {
+	return capnp.Struct(s).Uint64(32)
+}
+
+func (s Nack) SetRound(v uint64) {
+	capnp.Struct(s).SetUint64(32, v)
+}
+
 // Nack_List is a list of Nack.
 type Nack_List = capnp.StructList[Nack]
 
 // NewNack creates a new list of Nack.
 func NewNack_List(s *capnp.Segment, sz int32) (Nack_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 32, PointerCount: 0}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 40, PointerCount: 0}, sz)
 	return capnp.StructList[Nack](l), err
 }
 
@@ -1260,90 +1246,18 @@ func (f Fetch_Future) Struct() (Fetch, error) {
 	return Fetch(p.Struct()), err
 }
 
-type Fetched capnp.Struct
-
-// Fetched_TypeID is the unique identifier for the type Fetched.
-const Fetched_TypeID = 0xca4b5c6d7e8f90a9
-
-func NewFetched(s *capnp.Segment) (Fetched, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Fetched(st), err
-}
-
-func NewRootFetched(s *capnp.Segment) (Fetched, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0})
-	return Fetched(st), err
-}
-
-func ReadRootFetched(msg *capnp.Message) (Fetched, error) {
-	root, err := msg.Root()
-	return Fetched(root.Struct()), err
-}
-
-func (s Fetched) String() string {
-	str, _ := text.Marshal(0xca4b5c6d7e8f90a9, capnp.Struct(s))
-	return str
-}
-
-func (s Fetched) EncodeAsPtr(seg *capnp.Segment) capnp.Ptr {
-	return capnp.Struct(s).EncodeAsPtr(seg)
-}
-
-func (Fetched) DecodeFromPtr(p capnp.Ptr) Fetched {
-	return Fetched(capnp.Struct{}.DecodeFromPtr(p))
-}
-
-func (s Fetched) ToPtr() capnp.Ptr {
-	return capnp.Struct(s).ToPtr()
-}
-func (s Fetched) IsValid() bool {
-	return capnp.Struct(s).IsValid()
-}
-
-func (s Fetched) Message() *capnp.Message {
-	return capnp.Struct(s).Message()
-}
-
-func (s Fetched) Segment() *capnp.Segment {
-	return capnp.Struct(s).Segment()
-}
-func (s Fetched) Faulty() bool {
-	return capnp.Struct(s).Bit(0)
-}
-
-func (s Fetched) SetFaulty(v bool) {
-	capnp.Struct(s).SetBit(0, v)
-}
-
-// Fetched_List is a list of Fetched.
-type Fetched_List = capnp.StructList[Fetched]
-
-// NewFetched creates a new list of Fetched.
-func NewFetched_List(s *capnp.Segment, sz int32) (Fetched_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 8, PointerCount: 0}, sz)
-	return capnp.StructList[Fetched](l), err
-}
-
-// Fetched_Future is a wrapper for a Fetched promised by a client call.
-type Fetched_Future struct{ *capnp.Future }
-
-func (f Fetched_Future) Struct() (Fetched, error) {
-	p, err := f.Future.Ptr()
-	return Fetched(p.Struct()), err
-}
-
 type Install capnp.Struct
 
 // Install_TypeID is the unique identifier for the type Install.
 const Install_TypeID = 0xcb5c6d7e8f90a1ba
 
 func NewInstall(s *capnp.Segment) (Install, error) {
-	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 72, PointerCount: 1})
+	st, err := capnp.NewStruct(s, capnp.ObjectSize{DataSize: 56, PointerCount: 0})
 	return Install(st), err
 }
 
 func NewRootInstall(s *capnp.Segment) (Install, error) {
-	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 72, PointerCount: 1})
+	st, err := capnp.NewRootStruct(s, capnp.ObjectSize{DataSize: 56, PointerCount: 0})
 	return Install(st), err
 }
 
@@ -1395,83 +1309,44 @@ func (s Install) SetChain(v uint64) {
 	capnp.Struct(s).SetUint64(8, v)
 }
 
-func (s Install) Time() int64 {
-	return int64(capnp.Struct(s).Uint64(16))
-}
-
-func (s Install) SetTime(v int64) {
-	capnp.Struct(s).SetUint64(16, uint64(v))
-}
-
-func (s Install) SegmentBase() uint64 {
-	return capnp.Struct(s).Uint64(24)
-}
-
-func (s Install) SetSegmentBase(v uint64) {
-	capnp.Struct(s).SetUint64(24, v)
-}
-
 func (s Install) HighWatermark() uint64 {
-	return capnp.Struct(s).Uint64(32)
+	return capnp.Struct(s).Uint64(16)
 }
 
 func (s Install) SetHighWatermark(v uint64) {
-	capnp.Struct(s).SetUint64(32, v)
+	capnp.Struct(s).SetUint64(16, v)
 }
 
-func (s Install) Epochs() (EpochStart_List, error) {
-	p, err := capnp.Struct(s).Ptr(0)
-	return EpochStart_List(p.List()), err
+func (s Install) Round() uint64 {
+	return capnp.Struct(s).Uint64(24)
 }
 
-func (s Install) HasEpochs() bool {
-	return capnp.Struct(s).HasPtr(0)
+func (s Install) SetRound(v uint64) {
+	capnp.Struct(s).SetUint64(24, v)
 }
 
-func (s Install) SetEpochs(v EpochStart_List) error {
-	return capnp.Struct(s).SetPtr(0, v.ToPtr())
-}
-
-// NewEpochs sets the epochs field to a newly
-// allocated EpochStart_List, preferring placement in s's segment.
-func (s Install) NewEpochs(n int32) (EpochStart_List, error) {
-	l, err := NewEpochStart_List(capnp.Struct(s).Segment(), n)
-	if err != nil {
-		return EpochStart_List{}, err
-	}
-	err = capnp.Struct(s).SetPtr(0, l.ToPtr())
-	return l, err
-}
 func (s Install) Size() uint64 {
-	return capnp.Struct(s).Uint64(40)
+	return capnp.Struct(s).Uint64(32)
 }
 
 func (s Install) SetSize(v uint64) {
+	capnp.Struct(s).SetUint64(32, v)
+}
+
+func (s Install) From() uint64 {
+	return capnp.Struct(s).Uint64(40)
+}
+
+func (s Install) SetFrom(v uint64) {
 	capnp.Struct(s).SetUint64(40, v)
 }
 
-func (s Install) Position() uint64 {
-	return capnp.Struct(s).Uint64(48)
-}
-
-func (s Install) SetPosition(v uint64) {
-	capnp.Struct(s).SetUint64(48, v)
-}
-
 func (s Install) Crc() uint32 {
-	return capnp.Struct(s).Uint32(56)
+	return capnp.Struct(s).Uint32(48)
 }
 
 func (s Install) SetCrc(v uint32) {
-	capnp.Struct(s).SetUint32(56, v)
-}
-
-func (s Install) Exported() uint64 {
-	return capnp.Struct(s).Uint64(64)
-}
-
-func (s Install) SetExported(v uint64) {
-	capnp.Struct(s).SetUint64(64, v)
+	capnp.Struct(s).SetUint32(48, v)
 }
 
 // Install_List is a list of Install.
@@ -1479,7 +1354,7 @@ type Install_List = capnp.StructList[Install]
 
 // NewInstall creates a new list of Install.
 func NewInstall_List(s *capnp.Segment, sz int32) (Install_List, error) {
-	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 72, PointerCount: 1}, sz)
+	l, err := capnp.NewCompositeList(s, capnp.ObjectSize{DataSize: 56, PointerCount: 0}, sz)
 	return capnp.StructList[Install](l), err
 }
 
@@ -1905,117 +1780,110 @@ func (p PositionsReply_Position_Future) Replica() batchcapnp.Uuid_Future {
 	return batchcapnp.Uuid_Future{Future: p.Future.Field(0, nil)}
 }
 
-const schema_d5f1a1a83a1f5b05 = "x\xda\xb4V\x7f\x88\x1cg\x19~\x9f\xf9vwv\xbb" +
-	"\xb7\xddYf\xa5!$lZ,$ECz)X" +
-	"\x8f\xc8\x9d\x89'\xb9\xb41\xf7\xdd\x06\x04\xb5\xe0to" +
-	"r7\xdc\xfe\x98\xce\xcc&\xbdR=\x11\xc5\x1a,\x89" +
-	"R\xa1\x86\x0amAH\xa4b\x12\x13H$\x81\xc4\xde" +
-	"\xd9\xc4\xa6\xdaJ\x02-DPi\xb4\xfeQ\xb0\xff\x88" +
-	"?\xda\x8e\xbc\xdf\xec\xce\xccm\xf7*\"\xfe7\xf3\xbc" +
-	"\xcf\xbc\xdf\xfb=\xef\xaf\xd9\xb6+;\x91\xb9\xb74\xae" +
-	"\x93&\xf7gs\xa1\xa1\xff\xe9\xc6\xf2\xcf\x9e\xbfL\x95" +
-	"\"\xc2\xec\x17kc\xc7\x9f{\xe7\x06e\xa1\x13\x99\xdf" +
-	"\x14\x87\xcd'\x05?}[\x8c\x13\xc2;\xd7)\xf2/" +
-	"H\x16!\x12\xf2dF\xcf#o^\x14\xc7\xcc\x15f" +
-	"o\xbf,\xee\x10\x84pt\x8b\xe2\xbf\xc8t-\xa1g" +
-	"\xd8\xe1{\xb9\xd3fV\xe7'\xe8\x87\x08\xe1\xae\xb1\x88" +
-	"<\x8c\xfb\x90~\xd8\xb4\x15\xd7R\xdc\xfd\x0f(\xf2\x0a" +
-	"ss\xa9\x985\xa6\\\xd4\x7fl\xae\xe8*\x0a\xfd%" +
-	"\x10B\xfbK\x0fl\xdb\xb2N\xff%\xb3\xf5\x01\xcf?" +
-	")|\xcf<[`\xf2\xa9\xc2\x11&\x1fl)\xf6K" +
-	"\x037T\xe4\xa9\xe2\xf3\xa6,\xf2\xd3\xde\xe2O\x09\xe1" +
-	"\xb7\xbe\xaa\xc8W\x98\x9b\x19\xe0\xde*~\xdd\xfcK1" +
-	"z\xfa3!|\xfa\x88\"_\x1dv\xbd\xcb#\x87\xcd" +
-	"\xab#\xfc\xb42\xc2\xd7;qT\x91\x7f\xc5\\\x0cp" +
-	"\xef,\x1d3\xb7\x94\xf8\xe9\xee\x12g\xe4\xe7\xcf)\xf2" +
-	"\xcb\xcc-\x0c\xa6o\xb2t\xcc\xdc\xcb\xe4\xedS\xa5O" +
-	"h\x84\xf0\xe5\xd3\x8a~mX\xae\x7fT\xfe\xa3y\xaa" +
-	"|\x07+Xf\xcf7_T\xe4WHn@\xeaK" +
-	"E\xde\xfeNy\x14&\x0c\x95\xc82\xc7\xfc\xf6uE" +
-	"\xff\xf50\xcf\x0f\x19\xbf5\x1d\x83=w\x0d\xf6\xfc\xfe" +
-	"-E\xfe\x0d\xc9\xf5\xc8&_F\x9eO\x18\xeba\x9e" +
-	"g\xcf\xdb\xcf\x1aG@\xbbB\xd7\xb6\xbd\xad\x0d\xcbE" +
-	"\xdb\x1d\xfb\xacg\xb5l\xa2i@fD\x86(\x03\xa2" +
-	"Ji\x0f\x91\x1c\x11\x90\x9b5\x84-\xdb\xf7\xad9\xdb" +
-	"'\"\xdcN\x98\x16\x80\x91\xd4-\x81\xc1U.\xf7\xf2" +
-	"\x07b\xcef\x9f\xf7\xf7}\x9a\x8b\x18%\xaa\x07\x10\xa8" +
-	"\x7f\x0d\x1a\x80*\x18\xfe\x0af\x88\xea\x8f3\xfc\x044" +
-	"T4T\xa1q\xa3(\xfc\x1b\x8c\x1fe\\\xa0\x0aA" +
-	"d>\x89{\x88\xeaO0\xfe\x14\xe3\x19\xad\x8a\x0c\x91" +
-	"\xf9]\xac'\xaa\x7f\x87\xf1\xa7\x19\xcf\xa2\x8a,\x91\xf9" +
-	"}u\xecQ\xc6\x9f\x81\x86R.\x0c\xab\xc8\x11\x99?" +
-	"\xc0N\xa2\xfaSlx\x16\x1a6\xea\xef\x87\xa2\xaa\xd4" +
-	"\xfd\xa1:\xfa\x19\xb6\x1cgK\xfe=\xb6\xe49\xa3\x18" +
-	"#\xaa?\xcb\x96\x17\xd8Rx\x97-\x05\"\xf3\x04\xf6" +
-	"\x10\xd5\x8f\xb3\xe5\x0c[n\xfb\x17[n#2O\xa9" +
-	"\x80_`\xcb9\xb6\x14\xff\xc9\x96\"\x91yV\x85v" +
-	"\x92-\x17\xd82\xf2\x0f\xb6\x8c\x10\x99\xe7Ulg\xd8" +
-	"r\x89-\xa5\xbf\xb3\xa5\xc4\x95\xa4,\xe7\xd8\xb2\x0c\x0d" +
-	"\xb5\xa0\xe3:\x0d\x18aeG\xe9\xb1\x8d\x7f;}\x92" +
-	"\xf3ap>,/p\x02\xa7Ch#O\x1a\xf2\x84" +
-	"\xf0\xe1\xce\xec\xe2\xce\xc5\xc0&\xf8}\xac|\xc0\xeb\xb4" +
-	">\xf8\xb9\x08:\x1f\x04k\xb6\xdbi\xcc\xa3@\x1a\x0a" +
-	"\x84%\xd7\xb3]\xcb\xb3)\x17\xf6\x9e\xf6\x11\x16`$" +
-	"\xa3$\xfaj\xdcr]\xbb=\x0b#\x99\x1a\xbd\x10#" +
-	"\xc3\xbe\x05\xae+#\x19\x13\x91\xb5\xdc\xb6\x1a\xec-\x9e" +
-	"\x08\xbd\x18\x0e\xd8Ac\x1eF\xd2\xfd\x11\xbe\xa4p\x9b" +
-	"\x8f\x89{\xbdgq\xda~`5\x9b0\x92\xce\xeek" +
-	"\x94\xaa\xd9I\xbe[\xad\x1eX^\xc0e\x9b\x8f[a" +
-	"\xcb(\x91\xfc\xa8\x80\xdc\xa6\xa1\xd2+\xda\xca\xc7\x19\xdc" +
-	", \xef\xd3\x06d\xa9\xf9\xec\xa2\xff\xb6\xea\x88\x19\xab" +
-	"=\xd7\xeb\xb4\x94\xfb{\xfe\x83\xfb(C}\xef\xddv" +
-	"\xe04\x87z\x9f\xe6$\x94={\xdf\x02\x1f\xb0)>" +
-	"\xe0\xb5\x19\"\xf9\xaa\x80\xbc\x99:\xe0\x0d>\xe0\xba\x80" +
-	"\xfc=w\x9c\xa6:\xae\xf2\xbb\xbb\x88\xe4\xeb\x02\xf2M" +
-	"n7\xa1\xda\xad\xf2\x07f\xde\x14\x90oq\xafeT" +
-	"\xafUnyD\xf2M\x01\xf9W\x0d\xc8\xaa>\xab\xbc" +
-	"=F$\xdf\x12\xa8g\xa0\xe1\xde\xdc\x04\xa2.\x03\xd7" +
-	"\xab|W\xa0\x9e\xe7\xae\xd4\x11\xb5X\x96\x1bi\x86\xab" +
-	"x\x034\x84M\xcb\x0f8\x03\x845\x84\xd4\xb9\x84\xfa" +
-	"\x96\xc6\xbc\xe5\xb4c\x11\xe6\x9d\xb9\xf9\xcf[\x81M5" +
-	"\xafey\x0b}|\\\xa5\xc5O&V\xbc:\xa3\x89" +
-	"\xb5\xe4w}\xd7n\x04\x00i\x00a\xfc\x80\xd5m\x06" +
-	")~\xbc>\x87L\xb8Os\xe9b\x96\x95\xde\x10+" +
-	"}\x96SyR@^H)}\x9e\xe5?' \x97" +
-	"SJ_f\xf0\x92\x80\xbc\x96R\xfa*+\xbd, " +
-	"_M)\xfd\x0a+}M@\xbe\xce#\xad'\xf5\x8d" +
-	"\xd1TJs9%t\xe5\x8d=I\xf6\xca\xaeg\x1f" +
-	"L\xaa\xc4\xb3\x0f\x0e\x88\xab\xb0]\xf3\x96\xc3\xe3ax" +
-	"m\xad!k\xcd\xebt\x93T\x84\xf6\xa3n\xc7\x0b\xec" +
-	"Y\xee\xe1aU\xa9\x84\xd2g\xa3\xa2\x1c\x89\xa5\x9a\xe4" +
-	"\x1bL\x08\xc8\x07SRMq\xa5|F@N\xa7\xa4" +
-	"\xda\xcb\xcc\xdd\x02r\xbf\x86Z\xcb\x0aR\x03\xe8\x90\xe7" +
-	"\x04\x81\xdd^#\xb2t\x14\x9f\xb3\x1a\x0b\xaa\xef\x8c8" +
-	"\x02\x8b\xe5\xfa\xb2\x80l\xa6\"p8/\xf3\x022H" +
-	"E\xf0\x08\x87\xd5\x14\x90\x8fr\xb2.E\xc9\xear\xae" +
-	"]\x01\xf9\xb8\xc6bvZ\x8e\xbfZ\x84y\xa7=X" +
-	"\xd1K\x0aKB,\x1f\xe86\x9b\xfd\xf2[\xbd\x93y" +
-	"\x98\xfd\xdf&\x85\xf2.\xec\xd9\x81\x95\xcf\xfd\x9b\x17\x90" +
-	"U\xad\xd7\x0b\x8bCc\x9b\xe2q*\x9aM\xfezs" +
-	"\xbc\xdc\x0bj\xfbf\xb8\xa1\x0d$\xf1\x99%\xb5\xe2\xf2" +
-	"\x8cW\x91\x88jV\xd4R\x1ca|\x1d\x92&0?" +
-	"\x82\x87\x89\xeaU\xc67!\xe9\x03s#<\xa2\xfa\x06" +
-	"\xc67#\x1e:\xe6\xddj\x1fobx\x07\xd3s\xd9" +
-	"h\xea|R\xb9\xbf\x8f\xf1\x095vr\xd1\xd8\xf9\x94" +
-	"\xda\xd2;\x18\xdf\xcdx\xfe\xf6h\xafO\xe2.\xa2\xfa" +
-	"\x04\xe3\x0f2^\xc8G[}J\xf1w3\xbe\x1f\x1a" +
-	"\x84\x15\x0c\x1fB\xe5\xc0i\xd9\xc8\x92\x86,!\xf4\xed" +
-	"\xb9\x96\xdd\x0ev\x92n\xf9\xf6\xff:\xa7\xca\xbe\xf3X" +
-	"\xe2\xc4\xed\xf8\xbc\xd5\xdb\xa9R\xd3\x1b^#^\xf1\x1f" +
-	"\xd6\x8f\x1ao\x89\xde\xf7\xfe\x8c\xfdHW\xb7\xfd@f" +
-	"\x90\xfa1\xad`&\x9cN\xfe\x1c\xd2\xe5\xf1\x85\xd4\x1f" +
-	"a\xfcs!\xda\xa9\xc0c/\x03\x03S\x0c\x9ek\xfb" +
-	"\xc1V>\xa5\xa6\xa0\xb5\xd7m\\\xe4\xdc\x96\x1f\x13\x90" +
-	"\xf7\xff\x97?<k\xdc\xdcmbQ\xdd;\xfem\xae" +
-	"`O8\x9dH\x9b\xbe\xf7L\xfa\xde}\x0aR\xd7\x8e" +
-	"\x9d|\xf8\xb5\xdd\xe6\xe2\xd6\xe8UDwN-\x8e\xd1" +
-	"dq\xc4{\x83\xa7\xce\x19\x01y)\xf9'\xae\\\xe4" +
-	"\xa1uA@^\xe1\x96\xd1\xa2Q\xb42\x93\xde\x1b\xa2" +
-	"\xb77x\x97_\x11\x90\xd7yod\xa2\xbd\xf1\x9a\x97" +
-	"\xde\x1b\xe8\xed\x8d\xb1\xe4W\xa0\xb6\xd0\xee\x1cj\xf7\xdb" +
-	"~\xc9\xb3\xdd\xa6\xd3\xb0\x86\x89=d\xe2\x0d\xd9\xe1\xe9" +
-	"\xad\xbdf\xfd\xaf\x9e5\xff\x0e\x00\x00\xff\xff\x03\xdfa" +
-	"\xb7"
+const schema_d5f1a1a83a1f5b05 = "x\xda\x94Vo\x88\x14\xd9\x11\xaf\xea73=\xeb\xec" +
+	"df\xe8\x11uQ&J\x02*\x89\xe8l\x02f\x09" +
+	"\xacQ\x0cd\xc5\xb8o&\x10\x92(\xa43\xdb\xbb3" +
+	"\xec\xfci\xbb{\xd5\x15\xcd&A\xc9F\x14\xd7\xa0\xa0" +
+	"b@\x85\x80\x09~0FA\x0f\x85\xf5\\OE\xbd" +
+	"s\x0f\x17\x14<\xb8;\xf4\xf4\x8bp\xf7\xe58\xef\xd4" +
+	">\xea\xf5L\xf7\xdbq\xf6\xee\xfc\xf6\xa6\xea\xf7\xaa\xab" +
+	"~U\xbfz\xb3<\x11^\x15Z\x11\x7f\x12\x01\x85\xf7" +
+	"\x86#nR\xfddj\xe2\xff'\xaf@*\x86n\xf8" +
+	"\x0f\x99\xaeS'>\x9b\x820\xaa\x00\xda\xef\xd8\x1eM" +
+	"gt\xda\xc4\xba\x01\xdd\x85s\x05\xf8m\xe01d\x01" +
+	"xmH\x8dbT;\xc0\x8ejG\x08\xddy\x88\xcd" +
+	"a\x80nv\x89\xc0_%\xb8\x12\xc0C\x14p2r" +
+	"V{\x10\xa1\xd3Td+\xa0\xbb\xa6\xcb\x03\xb7\xc2\xae" +
+	"P\xf7h?S\xe9\xf4S\x95\xb0\xbfY'\xc0\xd7\x08" +
+	"\x1b\x91rV\x08r@\xfd\xafvD\x15Y\xa8\xd7\x11" +
+	"\xd056\xae[\xbed\xae\xfa\x0e\xa1\xd5\xa6\xc8\x7fm" +
+	"\xfb\xa7\xf6\x8f6\x02\xefn\xdbO\xe0-\x15\x81\xbeN" +
+	"\xe0P\x13xA\xec\xa4\xf6\xc3\x18\x9d\x16\xc6\x9e\x00\xba" +
+	"\x7f\xff\xb3\x00\xdf l\xb8\x09\xfb<\xf67\xed%a" +
+	";\x9f\xc72\x14\xf8\xf0~\x81\xbe\xd9\xaa\xbeT|\x8f" +
+	"6/N\xa7\xd9q\xaa\xef\xad\x13c\x84\xbe\xd5*\xe3" +
+	"\xcd\xf1\xa3\xda0a;\x87\xe2\"\xe3[g\x05\xfav" +
+	"\xab\xfea\xe2c-\x9e\x98\x03\xa0\xcdKP\xff\x1e^" +
+	"\x15\xe0;\xc0\xe7\xa3tS\x80;\xd7'\xb2\xa8mJ" +
+	"\x88\xbe'(\x8dg\xf7\x04\xfc\xddV\x91/&\xde\xd7" +
+	"\xae\x89\xc8\x93\"\xf2\xab\xc7\x02\xfc\x1e\xf0\x0e\x0c\x077" +
+	"\xbd\xc8\xe1d\x07j\xb3\x93tL%\xf7#\xacqM" +
+	"\xc3\xb0\x96\x15t\x13\xabf\xd7/-\xbdb\x00\xf4\"" +
+	"\xf2\x10\x0b\x01\x84\x10 \x15\xef\x01\xe0\xed\x0c\xf9b\x05" +
+	"\xdd\x8aa\xdb\xfa\x80a\x03\x00~\x0f\xb0\x97!&\x83" +
+	"Y\x04$\xe3\xb4\x90\xeb\xe9\x02\x1b0(\xe6\xcaFL" +
+	"m\x18\xb3\x00y\x07\x19\xe6\xff\x82\x0a\"\xa6\x91\xcc;" +
+	"1\x07\x90\xdfA\xe6QT0\xa5`\x1a\x15\x00m\xb7" +
+	"\xb0\xef\"\xfb\x18\xd9\x19\xa6\x91\x01h\xfbp)@~" +
+	"\x94\xec\x07\xc9\x1eR\xd2\x18\xa2\xc1\xc3\x0e\x80\xfc^\xb2" +
+	"\x1f&{\x18\xd3\x18\x06\xd0\x0e\x89\xcf\x8e\x91\xfd\x18*" +
+	"\x18\x8f\xb8n\x1a#\x00\xda\x11\\\x0d\x90?H\x8e\xe3" +
+	"\xa8\xe0\x02\xf5\x95\xcb\xd2\x82\xdd\x7f\x89O\x1f#\xcf)" +
+	"\xf2D_\x92'\x0a\xa0\xfd\x1b\xbb\x00\xf2\xc7\xc9s\x9a" +
+	"<m/\xc8\xd3\x06\xa0\xfd\x07{\x00\xf2\xa7\xc8s\x8e" +
+	"<\xb3\xbe\"\xcf,\x00\xed\x7f\"\xe1\xd3\xe4\xb9@\x9e" +
+	"\xd8\x97\xe4\x89\x01h\xe7Ejg\xc8s\x89Rk\x7f" +
+	"\xee\xa6\xb1\x9d\xda+R;G\x8eq\xba\x12\xff\x82\xae" +
+	"\xc4\x01\xb4\xcb\xc2s\x81<\x13\xa8`\xc6\xa9\x99\xa5\x02" +
+	"&\xdd\xd4\xcf\xe3\xdb\x17|~\xf6\x0c\xb5#I\xed\xd0" +
+	"-\xa7\xe4\x94j\x80U\x8c\x82\x82Q@\xf7O\xb5\xbe" +
+	"\xe1\xd5\xc3\x8e\x01h7l\x89~\xabVy\xfd:s" +
+	"j\xaf\x1b3\x86Y+\x14\xb1\x0d\x14l\x03\x1c1-" +
+	"\xc3\xd4-\x03\"n\xfd\xb4\x01p\x10\x93\xc1v\xf0n" +
+	"u\xeb\xa6iT\xfb0\x19,\x82z\x8a\x9ec\xc3 " +
+	"\x8dU2P\xbe\xe7MT\xf5\x02E\xf3E^\xcf\xa1" +
+	"\xdfp\x0aEL\x06z\xf6\xec#\xc2n\xf4Ad\xa4" +
+	"T\xb5\x1d\xbd\\\xc6d\xa0\xe3\x06'\xd2\x88\xae\xa5Z" +
+	"2yG\xb7\x1c\x9a\xd2\xa8?\xf9K\xb2\x00\xfc\x07\x0c" +
+	"\xf9r\x05S\xf5\x19M\xfd\x98\x8c\x8b\x19\xf2\x9f(M" +
+	"4dl\x0a\xd1\xf85\xed\x139\xbd:P\x17\x96\x14" +
+	"~i\xab\xf0\x1dAx\xaf#\xf5x\xd4\x87V\xa1{" +
+	"\x89\xf1\x84el\x18\xa4\xe8\xdf\xf7\xa3O\xe6\x00\xf8]" +
+	"\x86\xfc\xa1\x14\xfd\x01%\x7f\x8f!\xff\x90\xd4\xa5\x08u" +
+	"\xa5>X\x04\xc0\xef3\xe4\x8fHZLH+\xf5\x11" +
+	"!\x1f2\xe4OIW!\xa1\xab\xd4c\x0b\x80?b" +
+	"\xc8?U\x10\xc3BS\xa9g]\x00\xfc)\xc3|\x08" +
+	"\x15\\\x11Y\x85\x9e\xa2\x90\x86\x93\xbf`\x98\x8f\x92\x02" +
+	"U\xf4\xe4\x14&\xd1\xe4hd\xe7\xa3\x82nY\xb7\x1d" +
+	"\xa2\x1fp\x06\x16U\x9a\x97\x86\xa7P\xd4KU\x9f\x84" +
+	"bi\xa0\xf8[\xdd1 cUtk\xb0a\xef\x16" +
+	"=\xb1\x83\xed\xe4?}\xdev\x1a\xb1\x87l\xd3(8" +
+	"\x88\xa0 \x02v\xf7\xebCeG\xc2\xfb\xcf_\x8bm" +
+	"\xf6\x0b\x9aS\xec#\xa6\xe7\xfbL\x9f\xa7>\x9ea\xc8" +
+	"/IL_$\xfa/0\xe4\x13\x12\xd3W\xc88\xce" +
+	"\x90\xdf\x96\x98\xbeILO0\xe4w%\xa6\xef\x10\xd3" +
+	"\xb7\x19\xf2\xfb\xb4\xbe\xeaTOe\xa5\x96F\"\x82\xe8" +
+	"\xd4\x83\x9e\xa0{\x09\xd32\xb6\x04Sb\x19[\x9a\xc8" +
+	"\x15\xb65E\xbdD\xbb\xa0A\xebP\xd5)\x95\xbf\x8d" +
+	"\xd6\x8cU\x1b\x0aZ\xe1\x1a\xdb\xcc\x9a\xe5\x18}$\xd8" +
+	"VS)\x88R\xfb\xbc\xa1L\xfaT\xe9T\xc1F\x86" +
+	"\xbc(Qe\xd0\xa4\xfc\x91!/KT\x95\x08\xd9\xc7" +
+	"\x90\x9b\x12U\x15b\xa5\xcc\x90oS0S\xd1\x1di" +
+	"\x05m\xb5J\x8ecTgHw\x86\xa2\xa6\xa5\xfck" +
+	"\xbd0(\x14\x9a\xf6\xd3\xddI\xdc\xee`\xc8G\xa5t" +
+	"wS\x13w1\xe4cR\xba\xfb\xa8\x86Q\x86\xfc " +
+	"\xa5;\xee\xa5{\x80\x06c/C~X\xea\xec!*" +
+	"l\x8c!?\xa6P;j\x95\x92=\x9d\xc6b\xa9\xda" +
+	"\xac\x89\x11a\x0b\xeaI\xf4\x0f\x95\xcb\x8d\x01n*u" +
+	"\xda{N\x9b\xf0\xbb\xad\x9d\xec\x0ck\xa7i:\xe4\xe8" +
+	"\xbf\xa2\xed\xca\xca\xe5&5t\xb4R\x03\x85?\xc7\x90" +
+	"\x8fK\x9c]\xa6n^b\xc8oH-\xbe\x96\x95$" +
+	"\xd2\xe0\xec\xe6RI\"\x0d5\xdc!\xe3\x0d\x86\xfc\x1e" +
+	"\xa9\xa1\xddS\xc3\xe4\xa2@7Lw\xdeluLg" +
+	"2a\x97\xb6\x1b\x01\xe3\x12'j\xc1*\xf8/i\x83" +
+	"\x11\x85vq\xcd\xa6\x87\xb6j\xe7\x8c\xcdC\xaaa;" +
+	"<\x84\xd2_\xbd\x14\xe6\xdc\xde\xe01\x96\xffc\xfd^" +
+	"\xfa\x8f\xe5\xbf\xd7\xac*\xad%?J\xd3Zb\xcd\xdf" +
+	"5lg\x19}%#L3\xbfh~\xebi\x9e\x7f" +
+	"\xc4\x90\xaf|\xc3\xff\x103Tn\x96qX\xd4\xed\xff" +
+	"\x11Ma\x8f\xdb\x00\x00\x80\\wN\xae\xbb\x01A\xa9" +
+	"l?\xc87\x97m\x96\x87\x97y?\x99W\xb34\x90" +
+	"\xd9` \xfdy\\-\xcf#\xd6\xe7\xb1G\x9eG\xa5" +
+	">\x8f9y;\xb3\xfav^$\x8d^8\xe4\xcd\xe3" +
+	"\xa4%og\xaco\xe7\xae\xe0\xc1\xcd\x0cVk[\xab" +
+	"\x0d\xd9\x8eX\x86Y.\x15\xf4Vd\xb7\xd8\x0a-^" +
+	"J\xf9m\x9c\xf15\x14\xaf\xdbp\xe3\xa3_\x07\x00\x00" +
+	"\xff\xff\x94a?\xc1"
 
 func RegisterSchema(reg *schemas.Registry) {
 	reg.Register(&schemas.Schema{
@@ -2030,7 +1898,6 @@ func RegisterSchema(reg *schemas.Registry) {
 			0xc71829304b5c6d76,
 			0xc829304b5c6d7e87,
 			0xc9304b5c6d7e8f98,
-			0xca4b5c6d7e8f90a9,
 			0xcb5c6d7e8f90a1ba,
 			0xcc6d7e8f90a1b2cb,
 			0xcd7e8f90a1b2c3dc,

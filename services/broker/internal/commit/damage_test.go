@@ -9,7 +9,7 @@ import (
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
-	"github.com/seedqueue/sq/services/broker/internal/wal"
+	"github.com/seedqueue/sq/services/broker/internal/replay"
 )
 
 const ringFile = "journal/redo.ring"
@@ -165,8 +165,8 @@ func TestDamageOfTwoHeadersIsRefused(t *testing.T) {
 // Redo of a generation that the state does not know of says that the state has lost records.
 func TestRedoOfTheFutureIsRefused(t *testing.T) {
 	fsys := memfs.New()
-	c := wal.Copy{Redo: segment.Redo{Generation: 2, Offset: 1, End: 2, Length: 8}}
-	if _, err := wal.Replay(fsys, "log", segment.Mark{Generation: 1}, []wal.Copy{c}); !fault.Is(err, fault.Corrupt) {
+	c := replay.Copy{Redo: segment.Redo{Generation: 2, Offset: 1, End: 2, Length: 8}}
+	if _, err := replay.Log(fsys, "log", segment.Mark{Generation: 1}, []replay.Copy{c}); !fault.Is(err, fault.Corrupt) {
 		t.Fatalf("replay: %v", err)
 	}
 }

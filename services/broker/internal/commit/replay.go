@@ -9,7 +9,7 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
-	"github.com/seedqueue/sq/services/broker/internal/wal"
+	"github.com/seedqueue/sq/services/broker/internal/replay"
 )
 
 // Replay brings what the journal's ring holds into the logs' files: all of it is written again, then everything is synced, then the marks of a
@@ -20,14 +20,14 @@ func Replay(fsys vfs.FS, j *journal.Journal, dir func(partition.UUID) string, lo
 	if found == nil {
 		return nil
 	}
-	copies := map[partition.UUID][]wal.Copy{}
+	copies := map[partition.UUID][]replay.Copy{}
 	lost := 0
 	for _, r := range found {
 		kept, known := j.Replica(r.Replica)
 		if !known || r.Generation < kept.Mark.Generation {
 			continue // deleted, or cut since
 		}
-		c := wal.Copy{Redo: r.Redo}
+		c := replay.Copy{Redo: r.Redo}
 		if r.Lost {
 			lost++
 		} else {
@@ -43,7 +43,7 @@ func Replay(fsys vfs.FS, j *journal.Journal, dir func(partition.UUID) string, lo
 	var marks []journal.Record
 	for _, id := range replicas {
 		kept, _ := j.Replica(id)
-		mark, err := wal.Replay(fsys, dir(id), kept.Mark, copies[id])
+		mark, err := replay.Log(fsys, dir(id), kept.Mark, copies[id])
 		if err != nil {
 			return fault.Wrap("replay redo of replica "+id.String(), err)
 		}

@@ -14,10 +14,11 @@ const (
 	gateway     = 1 << wirecapnp.Role_gateway
 	tierer      = 1 << wirecapnp.Role_tierer
 	coordinator = 1 << wirecapnp.Role_coordinator
+	broker      = 1 << wirecapnp.Role_broker
 )
 
 // callKinds is how many members of Request this build knows.
-const callKinds = int(wirecapnp.Request_Which_collected) + 1
+const callKinds = int(wirecapnp.Request_Which_positions) + 1
 
 func roleBit(role wirecapnp.Role) int { return 1 << role }
 
@@ -47,6 +48,8 @@ var table = [callKinds]row{
 	wirecapnp.Request_Which_commitTier:     {roles: tierer, span: "broker commitTier", later: (*Server).commitTier},
 	wirecapnp.Request_Which_exported:       {roles: tierer, span: "broker exported", later: (*Server).exported},
 	wirecapnp.Request_Which_collected:      {roles: tierer, span: "broker collected", later: (*Server).collected},
+	wirecapnp.Request_Which_peer:           {roles: broker, span: "broker peer", now: (*Server).peer},
+	wirecapnp.Request_Which_positions:      {roles: coordinator, span: "broker positions", later: (*Server).positions},
 }
 
 // target is what most calls name.

@@ -128,6 +128,8 @@ func callsOf() map[wirecapnp.Request_Which]func(wirecapnp.Request) error {
 			return err
 		},
 		wirecapnp.Request_Which_initProducer:   func(r wirecapnp.Request) error { _, err := r.NewInitProducer(); return err },
+		wirecapnp.Request_Which_peer:           func(r wirecapnp.Request) error { _, err := r.NewPeer(); return err },
+		wirecapnp.Request_Which_positions:      func(r wirecapnp.Request) error { return fillPositions(r, 1) },
 		wirecapnp.Request_Which_seal:           func(r wirecapnp.Request) error { in, err := r.NewSeal(); about(in); return err },
 		wirecapnp.Request_Which_partitionState: func(r wirecapnp.Request) error { in, err := r.NewPartitionState(); about(in); return err },
 		wirecapnp.Request_Which_trim: func(r wirecapnp.Request) error {
@@ -261,8 +263,8 @@ func TestRoles(t *testing.T) {
 	allowed := map[wirecapnp.Role]string{
 		wirecapnp.Role_gateway:     "publish fetch listOffsets initProducer seal trim partitionState",
 		wirecapnp.Role_tierer:      "partitionState harvest readSealed tierTable commitTier exported collected",
-		wirecapnp.Role_coordinator: "partitionState",
-		wirecapnp.Role_broker:      "",
+		wirecapnp.Role_coordinator: "partitionState positions",
+		wirecapnp.Role_broker:      "peer",
 	}
 	for role, names := range allowed {
 		client := dial(t, addr, role)
@@ -295,6 +297,10 @@ func TestHello(t *testing.T) {
 	if got := wantFault(t, err, fault.WrongCluster); !strings.Contains(got.Op, cluster.String()) {
 		t.Errorf("told %q", got.Op)
 	}
+	_, err = connect(t, addr).Hello(t.Context(), frame.HelloParams{Role: wirecapnp.Role_broker, ClientID: "2"})
+	wantFault(t, err, fault.WrongCluster) // of a broker it must be said
+	_, err = connect(t, addr).Hello(t.Context(), frame.HelloParams{Role: wirecapnp.Role_broker, ClusterID: cluster.String(), ClientID: "two"})
+	wantFault(t, err, fault.Invalid)
 	info, err := connect(t, addr).Hello(t.Context(), frame.HelloParams{Role: wirecapnp.Role_gateway, ClusterID: cluster.String()})
 	if err != nil || info.NodeID != 1 || info.ClusterID != cluster.String() {
 		t.Errorf("got %+v, %v", info, err)
@@ -326,6 +332,7 @@ func TestBadRequests(t *testing.T) {
 		"too many segments":    {tierer, func(r wirecapnp.Request) error { return fillCommit(r, 1025, "k") }, fault.Invalid},
 		"segment without key":  {tierer, func(r wirecapnp.Request) error { return fillCommit(r, 1, "") }, fault.Invalid},
 		"segment with a novel": {tierer, func(r wirecapnp.Request) error { return fillCommit(r, 1, strings.Repeat("k", 1025)) }, fault.Invalid},
+		"too many positions":   {dial(t, addr, wirecapnp.Role_coordinator), func(r wirecapnp.Request) error { return fillPositions(r, 8193) }, fault.TooLarge},
 		"no key":               {tierer, func(r wirecapnp.Request) error { return fillCollected(r, 0, "k") }, fault.Invalid},
 		"too many keys":        {tierer, func(r wirecapnp.Request) error { return fillCollected(r, 1025, "k") }, fault.Invalid},
 		"empty key":            {tierer, func(r wirecapnp.Request) error { return fillCollected(r, 1, "") }, fault.Invalid},

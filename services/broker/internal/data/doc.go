@@ -7,7 +7,9 @@
 //     one sync.
 //  3. A call is for the roles that its row in the table names (calls.go); a call without a row is refused.
 //  4. A batch's memory belongs to the replica from the hand-over to its Release, whatever became of the answer.
-//  5. Every answer is exactly one; where the outcome of a publish is unknown it says so.
+//  5. Other brokers must name their cluster and their number; a frame of theirs is peer's to verify and to answer. Their bodies have a
+//     budget of their own.
+//  6. Every answer is exactly one; where the outcome of a publish is unknown it says so.
 //
 // Called by the broker's root, which gives it Replicas and ProducerIDs. Handlers run on their connection's goroutine and start one of their
 // own for what may wait. It does not know logs, quorums or the topology's store.

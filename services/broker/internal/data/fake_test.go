@@ -142,6 +142,8 @@ func (f *fake) Trim(_ context.Context, before partition.Offset, local bool) (rep
 	return replica.TrimResult{LogStart: 2, LocalStart: 4}, f.note(askedTrim{before, local})
 }
 
+func (f *fake) ID() partition.UUID { return partition.UUIDOf(5, 6) }
+
 func (f *fake) State() replica.State {
 	_ = f.note("state")
 	return replica.State{
@@ -180,7 +182,7 @@ func (f *fake) Collected(_ context.Context, keys []string) error    { return f.n
 func newServer(t testing.TB, f *fake, registry *prometheus.Registry) *data.Server {
 	t.Helper()
 	server, err := data.New(data.Config{
-		Replicas: f, ProducerIDs: f, Cluster: cluster, Node: 1, Software: "sq-broker/test", Clock: clock.Real(),
+		Replicas: f, Peers: f, ProducerIDs: f, Cluster: cluster, Node: 1, Software: "sq-broker/test", Clock: clock.Real(),
 		Log: slog.New(slog.DiscardHandler), Metrics: registry, Tracers: noop.NewTracerProvider(),
 	})
 	if err != nil {
@@ -213,7 +215,7 @@ func serve(t *testing.T, f *fake) (*data.Server, string) {
 func dial(t *testing.T, addr string, role wirecapnp.Role) *frame.Client {
 	t.Helper()
 	client := connect(t, addr)
-	if _, err := client.Hello(t.Context(), frame.HelloParams{Role: role}); err != nil {
+	if _, err := client.Hello(t.Context(), frame.HelloParams{Role: role, ClientID: "2", ClusterID: cluster.String()}); err != nil {
 		t.Fatal(err)
 	}
 	return client

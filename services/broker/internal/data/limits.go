@@ -19,6 +19,8 @@ const (
 	// commitSegmentsMax bounds the segments of one commitTier, collectedKeysMax the keys of one collected.
 	commitSegmentsMax = 1024
 	collectedKeysMax  = 1024
+	// positionsMax bounds the partitions of one positions request.
+	positionsMax = 8192
 	// keyBytesMax bounds a bucket key.
 	keyBytesMax = 1024
 )

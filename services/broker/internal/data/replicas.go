@@ -34,6 +34,8 @@ type Replica interface {
 	Seal(ctx context.Context) (replica.SealResult, error)
 	// Trim moves the log start, or with localOnly the local start.
 	Trim(ctx context.Context, before partition.Offset, localOnly bool) (replica.TrimResult, error)
+	// ID names the replica.
+	ID() partition.UUID
 	// State tells where the replica stands.
 	State() replica.State
 	// ReadSealed reads the log part of a sealed segment; index and snapshot come with position 0. The caller closes the chunk.

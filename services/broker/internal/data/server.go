@@ -26,14 +26,16 @@ type ProducerIDs interface {
 	Next(ctx context.Context) (uint64, error)
 }
 
-// Config is what a Server is made of. All fields but Budget are needed.
+// Config is what a Server is made of. All fields but the budgets are needed.
 type Config struct {
 	Replicas    Replicas
+	Peers       Peers
 	ProducerIDs ProducerIDs
 	Cluster     partition.UUID
 	Node        partition.NodeID
 	Software    string        // "sq-broker/0.1.0"
 	Budget      frame.Budget  // for the batches that wait to be appended
+	PeerBudget  frame.Budget  // the same, of other brokers: what clients send must not take the memory that replication needs
 	Connections int           // at most; 0 = the default
 	HelloWait   time.Duration // 0 = the default
 	Clock       clock.Clock
@@ -63,6 +65,7 @@ func New(cfg Config) (*Server, error) {
 		Accept:         s.accept,
 		Log:            cfg.Log,
 		Budget:         cfg.Budget,
+		BudgetOf:       s.budgetOf,
 		MaxConnections: cfg.Connections,
 		HelloTimeout:   cfg.HelloWait,
 	})
@@ -114,7 +117,23 @@ func (s *Server) accept(_ context.Context, hello frame.HelloInfo) (frame.ServerI
 		return frame.ServerInfo{}, frame.Errorf(wirecapnp.ErrorKind_denied,
 			"this is broker %d, which serves gateways: connect to a gateway (port 6064)", s.cfg.Node)
 	}
+	if hello.Role == wirecapnp.Role_broker {
+		if hello.ClusterID == "" {
+			return frame.ServerInfo{}, frame.Errorf(wirecapnp.ErrorKind_wrongCluster, "a broker must say which cluster it belongs to")
+		}
+		if _, err := brokerOf(hello); err != nil {
+			return frame.ServerInfo{}, faultwire.ToRemote(err)
+		}
+	}
 	return frame.ServerInfo{ClusterID: s.cfg.Cluster.String(), NodeID: uint64(s.cfg.Node), Software: s.cfg.Software}, nil
+}
+
+// budgetOf keeps the memory of brokers and clients apart.
+func (s *Server) budgetOf(hello frame.HelloInfo) frame.Budget {
+	if hello.Role == wirecapnp.Role_broker {
+		return s.cfg.PeerBudget
+	}
+	return s.cfg.Budget
 }
 
 // handle finds a request's row and carries it out.

@@ -18,6 +18,7 @@ type Decoded struct {
 	HW     partition.Offset // hw
 	Faults []segment.Range  // faults
 	Ring   RingState        // ring
+	Ragged bool             // ragged
 }
 
 // Decode takes a record apart.
@@ -38,6 +39,8 @@ func (r Record) Decode() Decoded {
 		return Decoded{Faults: r.faults()}
 	case KindRing:
 		return Decoded{Ring: RingState{}.merge(r)}
+	case KindRagged:
+		return Decoded{Ragged: r.word(0) == 1}
 	case KindDeleted:
 	}
 	return Decoded{}

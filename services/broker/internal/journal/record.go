@@ -21,6 +21,7 @@ const (
 	KindHW
 	KindFaults
 	KindRing
+	KindRagged
 )
 
 // String gives the kind's name in lower case.
@@ -40,6 +41,8 @@ func (k Kind) String() string {
 		return "faults"
 	case KindRing:
 		return "ring"
+	case KindRagged:
+		return "ragged"
 	default:
 		return fmt.Sprintf("kind(%d)", uint16(k))
 	}
@@ -126,6 +129,16 @@ func Faults(replica partition.UUID, ranges []segment.Range) Record {
 	return Record{KindFaults, replica, p}
 }
 
+// Ragged says whether the log's end may have lost what was acknowledged: a tail that nothing proved was cut, and no leader has caught the
+// replica up since.
+func Ragged(replica partition.UUID, ragged bool) Record {
+	word := uint64(0)
+	if ragged {
+		word = 1
+	}
+	return Record{KindRagged, replica, binary.LittleEndian.AppendUint64(nil, word)}
+}
+
 // ringRecord says what is to be found in the ring: the groups of this identity from tail on, if it is used. It is about no replica.
 func ringRecord(r RingState) Record {
 	le := binary.LittleEndian
@@ -149,6 +162,8 @@ func (r Record) check() error {
 		ok = n == 0
 	case KindPromise, KindHW:
 		ok = n == 8
+	case KindRagged:
+		ok = n == 8 && r.word(0) <= 1
 	case KindMark:
 		ok = n == markBytes
 	case KindFaults:

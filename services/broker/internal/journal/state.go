@@ -38,6 +38,7 @@ type Replica struct {
 	Mark    segment.Mark     // durable up to here
 	Origin  Origin           // where its log begins while it has no file
 	Faults  []segment.Range  // known to be corrupt; not to be changed
+	Ragged  bool             // the end may have lost what was acknowledged
 }
 
 // Origin is the offset and chain word at which an empty log begins.
@@ -78,6 +79,8 @@ func (s *State) apply(r Record) error {
 		}
 	case KindFaults:
 		known.Faults = r.faults()
+	case KindRagged:
+		known.Ragged = r.word(0) == 1
 	}
 	s.Replicas[r.replica] = known
 	return nil
@@ -104,6 +107,9 @@ func (s *State) records() []Record {
 		}
 		if len(r.Faults) > 0 {
 			out = append(out, Faults(uuid, r.Faults))
+		}
+		if r.Ragged {
+			out = append(out, Ragged(uuid, true))
 		}
 	}
 	return out

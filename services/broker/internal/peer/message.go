@@ -10,7 +10,8 @@ import (
 type Message struct {
 	Partition partition.ID
 	From, To  partition.Member
-	// Quorum says it. An Append or Fetched that is sent has no Entries: Body carries them.
+	// Quorum says it. An Append or Fetched that is sent has no Entries: Body carries them. An Install that is sent has its Part, which Body
+	// carries too: it must not change until Body is closed.
 	Quorum quorum.Message
 	// Exported goes with an Append: manifests cover the log up to here, so that followers may trim their local copies.
 	Exported partition.Offset
@@ -21,7 +22,7 @@ type Message struct {
 }
 
 // Delivery is a Message that came from another broker. Its From.Broker is what the connection said. The Entries of an Append or Fetched have
-// good headers and bodies, are parsed, and alias memory that is Release's.
+// good headers and bodies; they, and the Part of an Install, alias memory that is Release's.
 type Delivery struct {
 	Message
 	// Release says that the memory behind the message is not used any more. Call it once, from any goroutine. It is never nil.

@@ -65,6 +65,10 @@ func (s *State) onAssigned(ev Assigned) {
 	if a.Status != topology.Electing || !s.isMe(a.Leader) || a.Epoch <= s.promised {
 		return // not for this process, or an epoch of an earlier life (R2)
 	}
+	if reason := s.unfit(a); reason != "" {
+		s.emit(Unfit{Epoch: a.Epoch, Reason: reason})
+		return
+	}
 	c := &candidate{term: newTerm(a, s.cfg.Self, s.elapsed), began: s.elapsed, revision: ev.Revision}
 	s.role = c
 	s.promise(a.Epoch)
@@ -147,15 +151,16 @@ func (s *State) advance(c *candidate) {
 
 // choose goes on once a majority of the base members is fenced: with the log that has the greatest (last epoch, end) among theirs.
 func (s *State) choose(c *candidate) {
-	if c.phase != fencing || s.durable < c.epoch || len(c.replies) < majority(len(c.base.Members)) {
+	sound := s.sound(c)
+	if c.phase != fencing || s.durable < c.epoch || len(sound) < majority(len(c.base.Members)) {
 		return
 	}
 	ragged := slices.ContainsFunc(c.replies, func(r reply) bool { return r.Suspect })
 	if ragged && len(c.replies) < len(c.base.Members) && s.elapsed-c.began < raggedWait {
 		return // whoever is missing may hold what a suspect tail lost
 	}
-	best := c.replies[0]
-	for _, r := range c.replies[1:] {
+	best := sound[0]
+	for _, r := range sound[1:] {
 		if r.LastEpoch > best.LastEpoch || r.LastEpoch == best.LastEpoch && (r.End > best.End || r.End == best.End && r.from == s.cfg.Self) {
 			best = r
 		}
@@ -255,6 +260,7 @@ func (s *State) lead(c *candidate) {
 		l.peers[i].asking = false
 	}
 	s.role = l
+	s.catchUp()
 	s.emit(Lead{Epoch: l.epoch, Start: l.start})
 	s.count(l)
 }

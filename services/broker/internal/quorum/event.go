@@ -68,6 +68,9 @@ type Tick struct {
 // SealRequested says: somebody wants the open segment cut. Nothing happens unless it holds records and this replica leads.
 type SealRequested struct{ Time int64 }
 
+// Damaged says: these ranges of the log, in order, are all that cannot be read. None: all of it can.
+type Damaged struct{ Ranges []Range }
+
 // ReadIndex asks for ReadIndexed. One at a time; only while Leads.
 type ReadIndex struct{}
 
@@ -88,6 +91,7 @@ func (Unwritten) event()     {}
 func (Activation) event()    {}
 func (Tick) event()          {}
 func (SealRequested) event() {}
+func (Damaged) event()       {}
 func (Configured) event()    {}
 func (ReadIndex) event()     {}
 
@@ -161,6 +165,15 @@ type StepDown struct {
 	Reason string
 }
 
+// CaughtUp says: a suspect end (PrepareOK.Suspect) is evidence again, since a leader's EpochStart is durable behind what it may have lost.
+type CaughtUp struct{}
+
+// Unfit says: this replica was nominated and does not stand for election, because it cannot lead.
+type Unfit struct {
+	Epoch  partition.Epoch
+	Reason string
+}
+
 // ReadIndexed says: this process led when the ReadIndex came, and everything acknowledged by then is below HighWatermark.
 type ReadIndexed struct{ HighWatermark partition.Offset }
 
@@ -179,5 +192,7 @@ func (Commit) effect()         {}
 func (Cut) effect()            {}
 func (Lead) effect()           {}
 func (StepDown) effect()       {}
+func (CaughtUp) effect()       {}
+func (Unfit) effect()          {}
 func (Quarantine) effect()     {}
 func (ReadIndexed) effect()    {}

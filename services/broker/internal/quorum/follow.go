@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"slices"
+
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
 )
@@ -48,7 +50,7 @@ func (s *State) follows() bool {
 func (s *State) prepareOK(epoch partition.Epoch) PrepareOK {
 	return PrepareOK{
 		Epoch: epoch, LastEpoch: s.log.lastEpoch(), Start: s.log.start, End: s.log.end, Chain: s.log.chain,
-		HighWatermark: s.hw, Epochs: s.Epochs(), Suspect: s.suspect,
+		HighWatermark: s.hw, Epochs: s.Epochs(), Suspect: s.suspect, Faults: slices.Clone(s.faults),
 	}
 }
 
@@ -64,8 +66,9 @@ func (s *State) answer(f *follower) {
 	if !f.appending {
 		return
 	}
+	verified := min(f.verified, s.readable()) // what cannot be read props nothing up (R11)
 	ok := AppendOK{
-		Epoch: f.epoch, Round: f.round, Match: min(f.verified, s.log.durable), Written: min(f.verified, s.log.written), HighWatermark: s.hw,
+		Epoch: f.epoch, Round: f.round, Match: min(verified, s.log.durable), Written: min(verified, s.log.written), HighWatermark: s.hw,
 	}
 	news := ok.Match > f.acked.Match || s.cfg.Counting == CountWritten && ok.Written > f.acked.Written
 	if !news && !f.owed {
@@ -89,6 +92,10 @@ func (s *State) onAppend(from partition.Member, m Append) {
 	}
 	if !f.appending {
 		f.leader, f.appending, f.prepared = from, true, false
+	}
+	if bad, ok := s.within(m.Prev); ok {
+		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Hint: s.log.hintAt(bad.From)})
+		return
 	}
 	if !s.holds(m) {
 		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Hint: s.log.hintAt(m.Prev)})
@@ -143,6 +150,9 @@ func (s *State) take(f *follower, m Append) (appended bool) {
 		}
 		if s.quarantined {
 			return false
+		}
+		if s.damagedAt(base) {
+			break // not to be compared, and not to be cut: it was durable once
 		}
 		if base < s.log.end {
 			if base < s.hw {

@@ -32,7 +32,7 @@ type PrepareOK struct {
 	HighWatermark partition.Offset
 	Epochs        []EpochStart
 	Suspect       bool    // an unproven tail was cut: fences, but is not complete evidence
-	Faults        []Range // damaged here, in order: neither held nor lacking
+	Faults        []Range // damaged here, in order: neither held nor lacking; fences, but is no evidence
 }
 
 // Range is [From, To) of a log.

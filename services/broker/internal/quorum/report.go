@@ -24,6 +24,8 @@ type Report struct {
 	SegmentBase   partition.Offset
 	SegmentData   bool // the open segment holds records
 	Quarantined   bool
+	Suspect       bool    // the end may have lost what was acknowledged
+	Faults        []Range // what of the log cannot be read
 }
 
 // Peer is what a leader knows of another replica.
@@ -75,6 +77,7 @@ func (s *State) Report() Report {
 		Epoch: s.role.epochOf(), Promised: s.promised, Start: s.log.start, End: s.log.end, HighWatermark: s.hw, Persisted: s.persisted,
 		Generation: s.log.gen, Written: s.log.written, Durable: s.log.durable, LastEpoch: s.log.lastEpoch(), LastTime: s.log.time,
 		SegmentBase: s.log.segment.base, SegmentData: s.log.segment.data, Quarantined: s.quarantined,
+		Suspect: s.suspect, Faults: slices.Clone(s.faults),
 	}
 	switch s.role.(type) {
 	case *follower:

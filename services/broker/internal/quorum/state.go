@@ -40,7 +40,8 @@ type Recovered struct {
 	Epochs        []EpochStart
 	Promised      partition.Epoch
 	HighWatermark partition.Offset // a floor
-	Suspect       bool             // recovery cut an unproven tail
+	Suspect       bool             // recovery cut an unproven tail, in this life or an earlier one
+	Faults        []Range          // all of the log that cannot be read, in order
 }
 
 // role is what a replica does in its epoch: follower, candidate or leader.
@@ -51,6 +52,8 @@ type State struct {
 	cfg         Config
 	log         tail
 	suspect     bool
+	faults      []Range // ascending
+	unknown     bool    // some control batches cannot be read
 	quarantined bool
 
 	promised  partition.Epoch // perhaps not yet durable
@@ -70,7 +73,7 @@ type State struct {
 // New makes the state of a replica whose log has been recovered up to r.End. Replay follows for what lies behind it.
 func New(cfg Config, r Recovered) *State {
 	s := &State{
-		cfg: cfg, suspect: r.Suspect, promised: r.Promised, durable: r.Promised,
+		cfg: cfg, suspect: r.Suspect, faults: slices.Clone(r.Faults), promised: r.Promised, durable: r.Promised,
 		hw: r.HighWatermark, persisted: r.HighWatermark,
 		log: tail{
 			start: r.Start, floor: r.End, end: r.End, chain: r.Chain, time: r.Time, below: r.Time,
@@ -133,6 +136,8 @@ func (s *State) Step(ev Event) []Effect {
 		s.onTick(ev)
 	case SealRequested:
 		s.onSealRequested(ev)
+	case Damaged:
+		s.onDamaged(ev)
 	case ReadIndex:
 		s.onReadIndex()
 	case Configured:
@@ -248,6 +253,7 @@ func (s *State) progress() {
 	case *leader:
 		s.count(r)
 	}
+	s.catchUp()
 }
 
 func (s *State) onTick(ev Tick) {

@@ -34,6 +34,8 @@ type tail struct {
 	gen     uint64
 	written partition.Offset
 	durable partition.Offset // the persisted mark
+	// unchained: the end cannot be read, and nothing can be put behind it.
+	unchained bool
 }
 
 // live gives the batches at or above floor.
@@ -91,6 +93,7 @@ func (t *tail) cut(to partition.Offset) {
 		t.time = live[len(live)-1].time
 	}
 	t.gen++
+	t.unchained = false
 	t.written, t.durable = min(t.written, t.end), min(t.durable, t.end)
 }
 

@@ -133,7 +133,7 @@ func ask[T any](ctx context.Context, r *Replica, unsure bool, question func(answ
 	}
 	answers := make(chan result, 1)
 	var none T
-	if !r.mail.post(func() { question(func(v T, err error) { answers <- result{v, err} }) }) {
+	if !r.mail.Post(func() { question(func(v T, err error) { answers <- result{v, err} }) }) {
 		return none, fault.Wrap("ask replica", errStopped)
 	}
 	r.errands.Await(func() bool { return len(answers) > 0 || ctx.Err() != nil })

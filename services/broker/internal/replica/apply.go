@@ -40,6 +40,15 @@ func (r *Replica) apply(effect quorum.Effect) {
 		r.stepDown(e)
 	case quorum.Quarantine:
 		r.fail(fault.Errorf(fault.Corrupt, "quarantine replica %s of %s: %s", r.cfg.Self.Replica, r.cfg.Partition, e.Reason))
+	case quorum.CaughtUp:
+		r.bulk(func() {
+			if err := r.damage.CaughtUp(); err != nil {
+				r.log.Warn("cannot note that the end of the log is caught up", "err", err)
+			}
+		})
+	case quorum.Unfit:
+		r.unfit = e.Reason
+		r.log.Error("replica does not stand for election", "epoch", e.Epoch, "reason", e.Reason)
 	case quorum.Send:
 		r.out.Send(e)
 	case quorum.ServeFetch:
@@ -58,7 +67,7 @@ func (r *Replica) persistPromise(e quorum.PersistPromise) {
 		if err == nil {
 			err = r.deps.Journal.Sync()
 		}
-		r.mail.post(func() {
+		r.mail.Post(func() {
 			switch {
 			case err == nil:
 				r.step(quorum.Promised(e))
@@ -78,9 +87,11 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 	var bytes int64
 	for i := range e.Entries {
 		entry := &e.Entries[i]
-		if err := r.fold.Add(&entry.Header, entry.Msg); err != nil {
-			r.fail(err)
-			return
+		if !r.blind {
+			if err := r.fold.Add(&entry.Header, entry.Msg); err != nil {
+				r.fail(err)
+				return
+			}
 		}
 		batches[i] = entry.Msg
 		bytes += int64(entry.Size)
@@ -106,7 +117,7 @@ func (r *Replica) activate(e quorum.Activate) {
 	read := r.core.Assigned()
 	r.errands.Go(func(ctx context.Context) {
 		won := r.deps.Activator.Activate(ctx, r.cfg.Partition, read, e.Revision, e.Start)
-		r.mail.post(func() { r.step(quorum.Activation{Epoch: e.Epoch, Won: won}) })
+		r.mail.Post(func() { r.step(quorum.Activation{Epoch: e.Epoch, Won: won}) })
 	})
 }
 
@@ -114,7 +125,7 @@ func (r *Replica) activate(e quorum.Activate) {
 func (r *Replica) reread() {
 	r.errands.Go(func(ctx context.Context) {
 		a, revision, err := r.deps.Activator.Reread(ctx, r.cfg.Partition)
-		r.mail.post(func() {
+		r.mail.Post(func() {
 			if err != nil {
 				r.later(r.reread)
 				return
@@ -128,11 +139,15 @@ func (r *Replica) reread() {
 func (r *Replica) later(do func()) { r.after(retryWait, do) }
 
 func (r *Replica) after(wait time.Duration, do func()) {
-	r.errands.After(wait, func() { r.mail.post(do) })
+	r.errands.After(wait, func() { r.mail.Post(do) })
 }
 
 // commit folds what is committed now and answers those who waited for it.
 func (r *Replica) commit(e quorum.Commit) {
+	if r.blind {
+		r.show()
+		return
+	}
 	if err := r.fold.Commit(e.HighWatermark); err != nil {
 		r.fail(err)
 		return

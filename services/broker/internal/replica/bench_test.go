@@ -9,6 +9,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/libs/vfs/osfs"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 )
 
 // BenchmarkPublish publishes batches with a window in flight to one partition on the machine's disk.
@@ -17,19 +18,19 @@ func BenchmarkPublish(b *testing.B) {
 		name    string
 		records int
 		window  int
-		policy  SyncPolicy
+		policy  durability.Policy
 	}{
-		{"one record, one in flight", 1, 1, SyncPolicy{}},
-		{"one record, 256 in flight", 1, 256, SyncPolicy{}},
-		{"one record, 256 in flight, none", 1, 256, SyncPolicy{None: true}},
-		{"256 KiB, 16 in flight", 2600, 16, SyncPolicy{}},
-		{"256 KiB, 16 in flight, none", 2600, 16, SyncPolicy{None: true}},
+		{"one record, one in flight", 1, 1, durability.Policy{}},
+		{"one record, 256 in flight", 1, 256, durability.Policy{}},
+		{"one record, 256 in flight, none", 1, 256, durability.Policy{None: true}},
+		{"256 KiB, 16 in flight", 2600, 16, durability.Policy{}},
+		{"256 KiB, 16 in flight, none", 2600, 16, durability.Policy{None: true}},
 	} {
 		b.Run(c.name, func(b *testing.B) { publishMany(b, c.records, c.window, c.policy) })
 	}
 }
 
-func publishMany(b *testing.B, records, window int, policy SyncPolicy) {
+func publishMany(b *testing.B, records, window int, policy durability.Policy) {
 	dir := b.TempDir()
 	disk, err := osfs.New(dir)
 	if err != nil {

@@ -14,7 +14,7 @@ func (r *Replica) newCompaction() *compaction.Compaction {
 	return compaction.New(compaction.Host{
 		Log: r.wal, Table: r.fold.Tier, Turn: r.deps.Compact, Metrics: r.deps.Metrics.compaction, Logger: r.log,
 		Marked: func() partition.Offset { return r.tier.marked }, Bulk: r.bulk,
-		Run: func(pass func(context.Context)) { r.errands.Go(pass) }, Post: r.mail.post, Later: r.later, Fail: r.fail,
+		Run: func(pass func(context.Context)) { r.errands.Go(pass) }, Post: r.mail.Post, Later: r.later, Fail: r.fail,
 		Install: func(x *segment.Index, sum [32]byte, done func(error)) {
 			r.io.Change(func() error { return r.wal.InstallCompacted(x, sum) }, done)
 		},

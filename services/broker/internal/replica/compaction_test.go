@@ -193,7 +193,7 @@ func TestCompactionIsFinishedByTheNextLife(t *testing.T) {
 		seal := g.rewrite(0)
 		if committed {
 			g.commitCompact(seal)
-			g.r.mail.post(g.r.compaction.Settle)
+			g.r.mail.Post(g.r.compaction.Settle)
 			for survivor.Load() == nil {
 				g.tick(0)
 			}

@@ -2,70 +2,21 @@ package replica
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs"
-	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
-	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
-
-// SyncPolicy says when a broker syncs what it appended. The zero value is every batch: before the ack.
-type SyncPolicy struct {
-	// Interval > 0: at this interval, and acks do not wait.
-	Interval time.Duration
-	// None: when the operating system likes, and acks do not wait.
-	None bool
-}
-
-// ParseSyncPolicy reads "every-batch", "none" or a duration.
-func ParseSyncPolicy(s string) (SyncPolicy, error) {
-	switch s {
-	case "every-batch", "":
-		return SyncPolicy{}, nil
-	case "none":
-		return SyncPolicy{None: true}, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < time.Millisecond || d > time.Hour {
-		return SyncPolicy{}, fmt.Errorf("sync policy %q: want every-batch, none, or a duration from 1ms to 1h", s)
-	}
-	return SyncPolicy{Interval: d}, nil
-}
-
-// String gives the form that ParseSyncPolicy reads.
-func (p SyncPolicy) String() string {
-	switch {
-	case p.None:
-		return "none"
-	case p.Interval > 0:
-		return p.Interval.String()
-	default:
-		return "every-batch"
-	}
-}
-
-// EveryBatch tells whether every group is synced before it counts.
-func (p SyncPolicy) EveryBatch() bool { return !p.None && p.Interval == 0 }
-
-// counting says by which mark a majority is counted, and so what an ack says.
-func (p SyncPolicy) counting(d topology.Durability) (quorum.Counting, wirecapnp.Durability) {
-	if p.EveryBatch() && d != topology.DurabilityRelaxed {
-		return quorum.CountPersisted, wirecapnp.Durability_fsyncQuorum
-	}
-	return quorum.CountWritten, wirecapnp.Durability_writtenQuorum
-}
 
 // Config says which replica this is.
 type Config struct {
@@ -73,7 +24,7 @@ type Config struct {
 	Self        partition.Member
 	Incarnation partition.Incarnation
 	Dir         string // of its log, below the FS's root
-	Sync        SyncPolicy
+	Sync        durability.Policy
 	Topic       topology.Topic
 	Limits      Limits
 }

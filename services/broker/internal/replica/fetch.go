@@ -66,7 +66,7 @@ func (r *Replica) fetchNow(v *view, f Fetch) (got Fetched, ready bool, err error
 		return r.read(v, f)
 	case !v.active:
 		// The high watermark may be behind what the caller has seen, and will not move here.
-		return got, false, &fault.Error{Kind: fault.NotLeader, Op: "fetch from " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
+		return got, false, r.inactive("fetch from ", v)
 	case f.Offset > v.hw:
 		return got, false, &fault.Error{
 			Kind: fault.OffsetOutOfRange, Offset: uint64(v.hw), Epoch: uint64(v.epoch),
@@ -90,12 +90,16 @@ func (r *Replica) read(v *view, f Fetch) (got Fetched, ready bool, err error) {
 	}
 	got = r.fetched(v, f.Offset)
 	chunk, err := r.wal.Read(f.Offset, v.readable, min(limit, r.cfg.Limits.FetchBytes))
+	if fault.Is(err, fault.Corrupt) && r.examine(f.Offset) {
+		chunk, err = r.wal.Read(f.Offset, v.readable, min(limit, r.cfg.Limits.FetchBytes))
+	}
 	switch {
 	case errors.Is(err, wal.ErrBelowStart):
 		return got, false, r.tiered(r.view.Load(), f.Offset) // dropped since the view was made
 	case err != nil:
 		return got, false, fault.Wrap("fetch", err)
 	}
+	chunk.Unreadable = func(at partition.Offset) { r.mail.Post(func() { r.bulk(func() { r.examine(at) }) }) }
 	got.Chunk, got.NextOffset = chunk, chunk.NextOffset
 	r.deps.Metrics.fetches.Inc()
 	r.deps.Metrics.fetchBytes.Add(float64(chunk.Len()))
@@ -109,7 +113,7 @@ func (r *Replica) ListOffset(ctx context.Context, l ListOffset) (ListedOffset, e
 	case l.Epoch > v.epoch:
 		return ListedOffset{}, staleEpoch("list offsets", l.Epoch, v.epoch)
 	case !v.active:
-		return ListedOffset{}, &fault.Error{Kind: fault.NotLeader, Op: "list offsets of " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
+		return ListedOffset{}, r.inactive("list offsets of ", v)
 	}
 	out := ListedOffset{Offset: v.logStart, Epoch: v.epoch, HighWatermark: v.hw, LogStart: v.logStart, LocalStart: v.start()}
 	var err error
@@ -155,7 +159,7 @@ func (r *Replica) State() State {
 	v := r.view.Load()
 	s := State{
 		Epoch: v.epoch, HighWatermark: v.hw, LogStart: v.logStart, LocalStart: v.start(), End: v.end, SealedEnd: v.sealedEnd,
-		TierEnd: v.tierEnd, ExportedEnd: v.exportedEnd, Durability: v.durability, Active: v.active,
+		TierEnd: v.tierEnd, ExportedEnd: v.exportedEnd, Durability: v.durability, Active: v.active, Damaged: v.damaged,
 	}
 	for _, segment := range r.wal.Segments() {
 		s.SizeBytes += uint64(segment.Size)

@@ -8,8 +8,10 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/services/broker/internal/damage"
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
@@ -17,7 +19,8 @@ import (
 )
 
 // Open recovers a replica's log and state and starts its goroutine. kept is what the journal holds of it. It reads the end of the log from the
-// newest snapshot on. Errors: Corrupt where bytes that were durable are damaged, DiskPoisoned, DiskFull.
+// newest snapshot on. Damage does not make it fail, unless nothing can be known of what came before or the log contradicts its mark: what can be read is
+// served, and quorum decides whether the replica may lead. Errors: Corrupt, DiskPoisoned, DiskFull.
 func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Replica, error) {
 	var err error
 	if cfg.Limits, err = cfg.Limits.withDefaults(); err != nil {
@@ -26,11 +29,11 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 	hi, lo := cfg.Partition.Topic.Halves()
 	tag := batch.PartitionTag(hi, lo, uint32(cfg.Partition.Index))
 	r := &Replica{
-		cfg: cfg, deps: deps, log: deps.Log.With("partition", cfg.Partition.String()), mail: newMailbox(),
+		cfg: cfg, deps: deps, log: deps.Log.With("partition", cfg.Partition.String()), mail: inbox.New[queued](cfg.Limits.QueueBatches, cfg.Limits.QueueBytes),
 		stopping: make(chan struct{}), done: make(chan struct{}), now: wallclock.New(deps.Clock), opened: deps.Clock.Now(),
 	}
 	r.topic.Store(&cfg.Topic)
-	r.counting, r.ackAs = cfg.Sync.counting(cfg.Topic.Durability)
+	r.counting, r.ackAs = cfg.Sync.Counting(cfg.Topic.Durability)
 	log, recovery, err := wal.Open(ctx, wal.Config{
 		FS: deps.FS, Dir: cfg.Dir, Tag: tag, Log: r.log, Files: deps.Files,
 		Origin: wal.Origin{Offset: kept.Origin.Offset, Chain: kept.Origin.Chain},
@@ -40,13 +43,17 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 			}
 			return deps.Journal.Sync()
 		},
-	}, wal.Evidence{HW: kept.HW, Mark: kept.Mark})
+	}, wal.Evidence{HW: kept.HW, Mark: kept.Mark, Faults: kept.Faults})
 	if err != nil {
 		return nil, fault.Wrap("open log of "+cfg.Partition.String(), err)
 	}
 	r.wal, r.seat = log, deps.Commit.Join(cfg.Self.Replica, log)
 	r.io, r.out = r.newWriter(), r.newOutbox()
-	if err := r.recover(recovery, kept, tag); err != nil {
+	r.damage, err = damage.Open(damage.Config{Replica: cfg.Self.Replica, Log: log, Journal: deps.Journal, Logger: r.log}, recovery, kept)
+	if err == nil {
+		err = r.recover(recovery, kept, tag)
+	}
+	if err != nil {
 		return nil, fault.Wrap("recover "+cfg.Partition.String(), errors.Join(err, log.Close()))
 	}
 	r.time = r.now.Read()
@@ -57,7 +64,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 
 // start begins the replica's life, which outlives the call that opened it.
 func (r *Replica) start(ctx context.Context) {
-	r.mail.signal() // there may be something to mark
+	r.mail.Signal() // there may be something to mark
 	if r.errands = r.deps.Errands; r.errands == nil {
 		r.errands = errand.New(ctx, r.deps.Clock)
 		go r.run()
@@ -66,10 +73,7 @@ func (r *Replica) start(ctx context.Context) {
 
 // recover folds the log into the core's and the fold's state.
 func (r *Replica) recover(rec wal.Recovery, kept journal.Replica, tag uint64) error {
-	if len(rec.Faults) > 0 {
-		return fault.Errorf(fault.Corrupt, "%d ranges of the log are damaged, the first is [%d, %d)", len(rec.Faults), rec.Faults[0].From, rec.Faults[0].To)
-	}
-	if rec.Class != segment.Clean {
+	if rec.Cut.Limit > rec.Cut.Position {
 		r.log.Warn("log was cut after a crash", "class", rec.Class.String(), "from", rec.Cut.From, "bytes", rec.Cut.Limit-rec.Cut.Position)
 	}
 	if err := r.loadSnapshot(rec); err != nil {
@@ -80,27 +84,55 @@ func (r *Replica) recover(rec wal.Recovery, kept journal.Replica, tag uint64) er
 		Cut: cutPolicy(r.cfg.Topic),
 	}, quorum.Recovered{
 		Start: rec.Start, End: r.fold.End(), Chain: r.fold.Chain(), Time: r.fold.Time(), Epochs: r.fold.Epochs(),
-		Promised: kept.Promise, HighWatermark: max(kept.HW, r.fold.End()), Suspect: rec.Class == segment.Suspect,
+		Promised: kept.Promise, HighWatermark: max(kept.HW, r.fold.End()), Suspect: rec.Class == segment.Suspect || kept.Ragged,
 	})
-	err := r.wal.Scan(r.fold.End(), func(h batch.Header, msg []byte) error {
-		if err := r.core.Replay(&h, batch.NextChain(msg)); err != nil {
-			return fault.Errorf(fault.Corrupt, "%w", err)
-		}
-		if err := r.fold.Add(&h, msg); err != nil {
-			return err
-		}
-		return r.fold.Commit(min(r.core.HighWatermark(), partition.Offset(h.NextOffset())))
-	})
-	if err != nil {
+	if err := r.replay(); err != nil {
 		return err
 	}
+	if found := r.damage.Ranges(); len(found) > 0 {
+		if err := r.damage.Keep(); err != nil {
+			return err //nolint:wrapcheck // says what was attempted.
+		}
+		r.core.Step(quorum.Damaged{Ranges: found})
+	}
 	r.core.Opened()
+	if r.core.Report().Suspect && rec.Class != segment.Suspect && !kept.Ragged {
+		if err := r.damage.Suspect(); err != nil {
+			return err //nolint:wrapcheck // says what was attempted.
+		}
+	}
 	r.compaction = r.newCompaction()
 	if end := r.core.End(); end != rec.End || rec.End > r.fold.End() && r.core.Report().End != rec.End {
 		return fault.Errorf(fault.Corrupt, "the log ends at %d, its batches end at %d", rec.End, end)
 	}
 	r.findSealed()
 	return nil
+}
+
+// replay folds what lies behind the snapshot. Of records only the headers matter. Where control batches cannot be read, the core goes on and the fold
+// does not: it stays at what is known, and nothing is told from it that lies behind.
+func (r *Replica) replay() error {
+	add := func(h batch.Header, msg []byte, next uint64) error {
+		if err := r.core.Replay(&h, next); err != nil {
+			return fault.Errorf(fault.Corrupt, "%w", err)
+		}
+		if r.blind {
+			return nil
+		}
+		if err := r.fold.Add(&h, msg); err != nil {
+			return err
+		}
+		return r.fold.Commit(min(r.core.HighWatermark(), partition.Offset(h.NextOffset())))
+	}
+	return r.wal.Survey(r.fold.End(), wal.Visitor{
+		Batch:  func(h batch.Header, msg []byte) error { return add(h, msg, batch.NextChain(msg)) },
+		Header: func(h batch.Header, next uint64) error { return add(h, nil, next) },
+		Hole: func(bad segment.Range, chain uint64, unchained bool) error {
+			r.blind = true
+			r.core.Skip(bad.To, bad.Base, chain, unchained)
+			return nil
+		},
+	})
 }
 
 // loadSnapshot begins the fold at the newest snapshot, or where the log begins.

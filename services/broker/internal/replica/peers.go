@@ -11,7 +11,7 @@ import (
 func (r *Replica) newOutbox() *outbox.Outbox {
 	return outbox.New(outbox.Config{
 		Partition: r.cfg.Partition, Self: r.cfg.Self, Log: r.wal, Peers: r.deps.Peers, Logger: r.log,
-		Do: r.urgent, Post: r.mail.post, Later: r.after,
+		Do: r.urgent, Post: r.mail.Post, Later: r.after,
 		EpochBefore: func(at partition.Offset) partition.Epoch { return r.core.EpochBefore(at) },
 		Written:     func() partition.Offset { return r.core.Report().Written },
 		Exported:    func() partition.Offset { return r.tier.exportedEnd },
@@ -26,7 +26,7 @@ func (r *Replica) urgent(job func()) {
 
 // Deliver takes a message of another replica. Its bytes are the replica's until it releases them: when they are in the log, or not needed.
 func (r *Replica) Deliver(d peer.Delivery) {
-	if !r.mail.post(func() { r.receive(d) }) {
+	if !r.mail.Post(func() { r.receive(d) }) {
 		d.Release()
 	}
 }
@@ -71,7 +71,7 @@ func (r *Replica) readIndexed(hw partition.Offset) {
 		answer(hw, nil)
 	}
 	if len(r.nextReads) > 0 {
-		r.mail.post(r.confirm)
+		r.mail.Post(r.confirm)
 	}
 }
 

@@ -5,21 +5,28 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/producer"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 )
+
+// queued is a published batch that waits to be appended.
+type queued struct {
+	Publish
+	header batch.Header
+}
 
 // Publish has a batch appended; p.Done gets the result. It does not wait. Batches of one caller are appended in the order of its calls.
 func (r *Replica) Publish(p Publish) {
 	q := queued{Publish: p}
 	err := r.check(&q)
 	if err == nil {
-		switch r.mail.admit(q, r.cfg.Limits) {
-		case admitted:
+		switch r.mail.Admit(q, q.header.Size) {
+		case inbox.Admitted:
 			return
-		case overfull:
+		case inbox.Overfull:
 			err = &fault.Error{Kind: fault.Overloaded, Op: "publish: too many batches wait for the disk", RetryAfter: overloadWait}
-		case stopped:
+		case inbox.Stopped:
 			err = r.refusal(errStopped)
 		}
 	}
@@ -48,7 +55,7 @@ func (r *Replica) check(q *queued) error {
 	v := r.view.Load()
 	switch {
 	case !v.active:
-		return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(v.epoch)}
+		return r.inactive("publish to ", v)
 	case q.Epoch > v.epoch:
 		return staleEpoch("publish", q.Epoch, v.epoch)
 	}
@@ -145,7 +152,7 @@ func (r *Replica) published() Published {
 
 // answer ends a publish whose bytes the log does not need.
 func (r *Replica) answer(q *queued, p Published, err error) {
-	r.mail.answered(1, q.header.Size)
+	r.mail.Answered(1, q.header.Size)
 	q.finish(p, err)
 }
 
@@ -215,7 +222,7 @@ func (w *waitlist) duplicate(r *Replica, q *queued, base, last partition.Offset)
 	}
 	wait := waiter{base: base, last: last, end: last + 1, size: q.header.Size, duplicate: true, done: q.Done, canceled: q.Canceled}
 	if wait.end <= r.core.HighWatermark() {
-		r.mail.answered(1, wait.size)
+		r.mail.Answered(1, wait.size)
 		wait.succeed(r)
 		return
 	}
@@ -265,7 +272,7 @@ func (w *waitlist) commit(r *Replica, hw partition.Offset) {
 		item.succeed(r)
 	}
 	w.duplicates = kept
-	r.mail.answered(batches, bytes)
+	r.mail.Answered(batches, bytes)
 }
 
 // cut fails everything at or above to.
@@ -315,5 +322,5 @@ func (w *waitlist) drop(r *Replica, verdict func(*waiter) error) {
 	w.list = append(w.list[:0], filter(w.list[w.head:])...)
 	w.head = 0
 	w.duplicates = filter(w.duplicates)
-	r.mail.answered(batches, bytes)
+	r.mail.Answered(batches, bytes)
 }

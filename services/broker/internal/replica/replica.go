@@ -13,8 +13,10 @@ import (
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
+	"github.com/seedqueue/sq/services/broker/internal/damage"
 	"github.com/seedqueue/sq/services/broker/internal/errand"
 	"github.com/seedqueue/sq/services/broker/internal/fold"
+	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
@@ -31,8 +33,10 @@ type Replica struct {
 	log  *slog.Logger
 	wal  *wal.Log
 	seat *commit.Seat
+	// damage is what is known to be bad in wal.
+	damage *damage.Keeper
 
-	mail   *mailbox
+	mail   *inbox.Box[queued]
 	view   atomic.Pointer[view]
 	topic  atomic.Pointer[topology.Topic]
 	pace   pace.Pacer // of ticks
@@ -46,6 +50,8 @@ type Replica struct {
 
 	// What follows belongs to the replica's goroutine.
 	core       *quorum.State
+	blind      bool   // the fold has stopped at damage, and so knows less than the core
+	unfit      string // why this replica does not lead although it should; empty = it may
 	fold       *fold.State
 	closing    sealed.Closing
 	now        *wallclock.Clock
@@ -85,6 +91,8 @@ type view struct {
 	exportedEnd partition.Offset
 	durability  wirecapnp.Durability
 	harvest     bool // there is work for a tierer
+	unfit       string
+	damaged     int // ranges
 	changed     chan struct{}
 }
 
@@ -96,7 +104,10 @@ func (r *Replica) ID() partition.UUID { return r.cfg.Self.Replica }
 
 // Assign tells the replica what the topology says about its partition, as of the revision of its key.
 func (r *Replica) Assign(a topology.Assignment, revision int64) {
-	r.mail.post(func() { r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros}) })
+	r.mail.Post(func() {
+		r.unfit = ""
+		r.step(quorum.Assigned{Assignment: a, Revision: revision, Time: r.time.Micros})
+	})
 }
 
 // Configure tells the replica its topic's settings.
@@ -105,9 +116,9 @@ func (r *Replica) Configure(t topology.Topic) {
 		return
 	}
 	r.topic.Store(&t)
-	r.mail.post(func() {
+	r.mail.Post(func() {
 		ev := quorum.Configured{Cut: cutPolicy(t), SyncEveryGroup: r.cfg.Sync.EveryBatch()}
-		r.counting, r.ackAs = r.cfg.Sync.counting(t.Durability)
+		r.counting, r.ackAs = r.cfg.Sync.Counting(t.Durability)
 		ev.Counting = r.counting
 		r.step(ev)
 	})
@@ -127,7 +138,7 @@ func cutPolicy(t topology.Topic) quorum.CutPolicy {
 // Tick lets time pass. It is cheap to call where nothing is due.
 func (r *Replica) Tick() {
 	if r.pace.Due(r.deps.Clock.Now().Sub(r.opened)) {
-		r.mail.signal()
+		r.mail.Signal()
 	}
 }
 
@@ -142,7 +153,7 @@ func (r *Replica) Close() {
 
 // Fail stops the replica because its disk has failed elsewhere: nothing is written or synced any more, and whoever waits gets OutcomeUnknown.
 func (r *Replica) Fail(cause error) {
-	r.mail.post(func() {
+	r.mail.Post(func() {
 		if r.failure == nil {
 			r.failure = cause
 			r.io.Stop()
@@ -156,7 +167,7 @@ func (r *Replica) run() {
 	defer close(r.done)
 	for r.failure == nil {
 		select {
-		case <-r.mail.wake:
+		case <-r.mail.Wake():
 			r.round()
 		case <-r.stopping:
 			r.shutdown()
@@ -168,9 +179,9 @@ func (r *Replica) run() {
 
 // Step runs one round by hand if something has come, and tells whether it did. Only with Deps.Errands.
 func (r *Replica) Step() bool {
-	due := r.failure == nil && len(r.mail.wake) > 0
+	due := r.failure == nil && len(r.mail.Wake()) > 0
 	if due {
-		<-r.mail.wake
+		<-r.mail.Wake()
 		if r.round(); r.failure != nil {
 			r.end()
 		}
@@ -196,7 +207,7 @@ func (r *Replica) round() {
 // takeIn does what has come.
 func (r *Replica) takeIn() {
 	r.time = r.now.Read()
-	r.calls, r.queue = r.mail.take(r.calls, r.queue)
+	r.calls, r.queue = r.mail.Take(r.calls, r.queue)
 	for i, call := range r.calls {
 		call()
 		r.calls[i] = nil
@@ -248,7 +259,8 @@ func (r *Replica) show() {
 		epoch: report.LastEpoch, active: r.core.Leads() && r.failure == nil,
 		hw: report.HighWatermark, readable: min(report.HighWatermark, report.Written), end: report.End,
 		logStart: r.fold.Tier.LogStart(), localStart: r.wal.Start(), sealedEnd: r.tier.marked, tierEnd: r.fold.Tier.TierEnd(),
-		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(),
+		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(), unfit: r.unfit,
+		damaged: len(r.wal.Faults()),
 	}
 	if old != nil {
 		next.changed = old.changed
@@ -290,7 +302,7 @@ func (r *Replica) shutdown() {
 		r.io.Dispatch()
 	}
 	for r.io.Busy() && r.failure == nil {
-		<-r.mail.wake
+		<-r.mail.Wake()
 		r.takeIn()
 		r.refuseQueue(fault.Errorf(fault.Unavailable, "publish: the broker is stopping"))
 		r.io.Dispatch()
@@ -315,7 +327,7 @@ func (r *Replica) stop() {
 func (r *Replica) end() {
 	r.errands.Stop()
 	cause := cmp.Or(r.failure, error(errStopped))
-	calls, publishes := r.mail.close()
+	calls, publishes := r.mail.Close()
 	r.queue = append(r.queue, publishes...)
 	for _, call := range calls {
 		call()

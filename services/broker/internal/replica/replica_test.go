@@ -19,6 +19,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 )
 
 func TestPublishAndFetch(t *testing.T) {
@@ -373,14 +374,14 @@ func TestAckNone(t *testing.T) {
 func TestSyncPolicies(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		policy  SyncPolicy
+		policy  durability.Policy
 		relaxed bool
 		want    wirecapnp.Durability
 	}{
-		{"quorum topic, every batch", SyncPolicy{}, false, wirecapnp.Durability_fsyncQuorum},
-		{"relaxed topic, every batch", SyncPolicy{}, true, wirecapnp.Durability_writtenQuorum},
-		{"quorum topic, none", SyncPolicy{None: true}, false, wirecapnp.Durability_writtenQuorum},
-		{"quorum topic, interval", SyncPolicy{Interval: time.Second}, false, wirecapnp.Durability_writtenQuorum},
+		{"quorum topic, every batch", durability.Policy{}, false, wirecapnp.Durability_fsyncQuorum},
+		{"relaxed topic, every batch", durability.Policy{}, true, wirecapnp.Durability_writtenQuorum},
+		{"quorum topic, none", durability.Policy{None: true}, false, wirecapnp.Durability_writtenQuorum},
+		{"quorum topic, interval", durability.Policy{Interval: time.Second}, false, wirecapnp.Durability_writtenQuorum},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newRig(t, func(g *rig) {
@@ -419,7 +420,7 @@ func valuesOf(records []record) []string {
 
 // An interval policy syncs when its time has come, and power loss takes nothing older.
 func TestIntervalSync(t *testing.T) {
-	g := newRig(t, func(g *rig) { g.sync = SyncPolicy{Interval: time.Second} }).start()
+	g := newRig(t, func(g *rig) { g.sync = durability.Policy{Interval: time.Second} }).start()
 	g.mustPublish("a")
 	g.tick(2 * time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

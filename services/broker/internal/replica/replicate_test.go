@@ -217,6 +217,6 @@ type indexed struct {
 // latest asks a replica for the end of the log.
 func latest(n *clusterNode) <-chan indexed {
 	answer := make(chan indexed, 1)
-	n.r.mail.post(func() { n.r.index(func(o partition.Offset, err error) { answer <- indexed{o, err} }) })
+	n.r.mail.Post(func() { n.r.index(func(o partition.Offset, err error) { answer <- indexed{o, err} }) })
 	return answer
 }

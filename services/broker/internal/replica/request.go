@@ -99,6 +99,7 @@ type State struct {
 	SizeBytes     uint64               // local
 	Durability    wirecapnp.Durability // what acks say now
 	Active        bool                 // leads and serves
+	Damaged       int                  // ranges of the log that cannot be read
 }
 
 // SealResult is how far a log is sealed.

@@ -21,6 +21,7 @@ import (
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
@@ -49,7 +50,7 @@ type rig struct {
 	r           *Replica
 	incarnation partition.Incarnation
 	topic       topology.Topic
-	sync        SyncPolicy
+	sync        durability.Policy
 	limits      Limits
 	register    *register
 	failed      chan error

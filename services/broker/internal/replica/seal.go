@@ -57,7 +57,10 @@ func (r *Replica) digest() {
 		}
 		r.bulk(func() {
 			size, sum, err := r.wal.Digest(base)
-			r.mail.post(func() {
+			if fault.Is(err, fault.Corrupt) {
+				r.examine(base)
+			}
+			r.mail.Post(func() {
 				switch {
 				case fault.Is(err, fault.Corrupt):
 					r.undigested(base, err)
@@ -115,7 +118,7 @@ func (r *Replica) compare(seal sealed.Seal) {
 	r.tier.marking = true
 	r.bulk(func() {
 		size, sum, err := r.wal.Digest(seal.Base)
-		r.mail.post(func() {
+		r.mail.Post(func() {
 			r.tier.marking = false
 			switch {
 			case fault.Is(err, fault.Corrupt):

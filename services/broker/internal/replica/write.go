@@ -11,7 +11,7 @@ import (
 func (r *Replica) newWriter() *writer.Writer {
 	return writer.New(writer.Config{
 		Log: r.wal, Seat: r.seat, Workers: r.deps.Workers, Clock: r.deps.Clock, SyncSeconds: r.deps.Metrics.syncSeconds,
-		Post: r.mail.post, Host: host{r},
+		Post: r.mail.Post, Host: host{r},
 	})
 }
 

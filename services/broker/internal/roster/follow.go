@@ -67,50 +67,96 @@ func (r *Roster) review(ctx context.Context, view *topology.View, id partition.I
 	if !known || !ok {
 		return
 	}
-	if replicaID, ok := a.Value.ReplicaOn(r.cfg.Node); ok {
-		r.assign(ctx, id, replicaID, t.Value, a)
-	} else {
-		r.inform(id, a)
+	mine := r.mine(a.Value)
+	for replicaID := range mine {
+		r.assign(ctx, id, replicaID, t.Value)
 	}
+	r.tell(id, mine, t.Value, a)
 }
 
-// assign opens a replica, or tells the open one what is new.
-func (r *Roster) assign(ctx context.Context, id partition.ID, replicaID partition.UUID, t topology.Topic, a topology.Versioned[topology.Assignment]) {
-	r.mu.Lock()
-	h := r.mu.held[replicaID]
-	if h == nil {
-		h = &held{id: id, replica: replicaID}
-		r.mu.held[replicaID] = h
+// mine gives the replicas that an assignment wants open here. Members of the last active epoch have to promise until the next is active.
+func (r *Roster) mine(a topology.Assignment) map[partition.UUID]standing {
+	mine := map[partition.UUID]standing{}
+	note := func(set []partition.Member, as standing) {
+		for _, m := range set {
+			if m.Broker == r.cfg.Node {
+				mine[m.Replica] = max(mine[m.Replica], as)
+			}
+		}
 	}
-	rep := h.r
-	begin := rep == nil && !h.busy && (h.err == nil || h.retryAt != 0 && r.deps.Clock.Now().Unix() >= h.retryAt)
+	if a.Status == topology.Electing {
+		note(a.Base.Members, fenced)
+	}
+	note(a.Learners, learner)
+	note(a.Members, member)
+	return mine
+}
+
+// assign opens a replica that is not open.
+func (r *Roster) assign(ctx context.Context, id partition.ID, replicaID partition.UUID, t topology.Topic) {
+	r.mu.Lock()
+	h := r.hold(replicaID, id)
+	begin := h.r == nil && !h.busy && (h.err == nil || h.retryAt != 0 && r.deps.Clock.Now().Unix() >= h.retryAt)
 	if begin {
 		h.busy, h.err = true, nil
 	}
-	tell := rep != nil && h.revision < a.ModRevision
-	if tell {
-		h.revision = a.ModRevision
-	}
 	r.mu.Unlock()
-	if rep != nil {
-		rep.Configure(t)
-	}
-	if tell {
-		rep.Assign(a.Value, a.ModRevision)
-	}
 	if begin {
 		r.opening.Go(func() { r.open(ctx, h, t) })
 	}
 }
 
-// inform tells an open replica that its partition has gone on without it.
-func (r *Roster) inform(id partition.ID, a topology.Versioned[topology.Assignment]) {
-	r.mu.RLock()
-	rep := r.mu.serving[id]
-	r.mu.RUnlock()
-	if rep != nil {
+// hold gives a replica's place among those that are held. Called with the lock held.
+func (r *Roster) hold(replicaID partition.UUID, id partition.ID) *held {
+	h := r.mu.held[replicaID]
+	if h == nil {
+		h = &held{id: id, replica: replicaID}
+		r.mu.held[replicaID] = h
+		r.mu.here[id] = append(r.mu.here[id], h)
+	}
+	return h
+}
+
+// tell has the open replicas of a partition learn what is new, those that the assignment has gone on without too.
+func (r *Roster) tell(id partition.ID, mine map[partition.UUID]standing, t topology.Topic, a topology.Versioned[topology.Assignment]) {
+	var tell, configure []*replica.Replica
+	r.mu.Lock()
+	for _, h := range r.mu.here[id] {
+		h.standing = mine[h.replica]
+		if h.r == nil {
+			continue
+		}
+		if h.revision < a.ModRevision {
+			h.revision = a.ModRevision
+			tell = append(tell, h.r)
+		}
+		if h.standing > formerly {
+			configure = append(configure, h.r)
+		}
+	}
+	r.serve(id)
+	r.mu.Unlock()
+	for _, rep := range configure {
+		rep.Configure(t)
+	}
+	for _, rep := range tell {
 		rep.Assign(a.Value, a.ModRevision)
 	}
+}
+
+// serve chooses the replica that serves a partition. Called with the lock held.
+func (r *Roster) serve(id partition.ID) {
+	var best *held
+	for _, h := range r.mu.here[id] {
+		if h.r != nil && h.err == nil && !h.deleted && h.standing >= learner && (best == nil || h.standing > best.standing) {
+			best = h
+		}
+	}
+	if best == nil {
+		delete(r.mu.serving, id)
+		return
+	}
+	r.mu.serving[id] = best.r
 }
 
 // open recovers a replica and shows it.
@@ -124,9 +170,7 @@ func (r *Roster) open(ctx context.Context, h *held, t topology.Topic) {
 	rep, err := r.openOne(ctx, h, t)
 	r.mu.Lock()
 	h.busy, h.r, h.err, h.retryAt = false, rep, err, 0
-	if err == nil {
-		r.mu.serving[h.id] = rep
-	} else if fault.Is(err, fault.DiskFull) || fault.Is(err, fault.Unavailable) {
+	if err != nil && (fault.Is(err, fault.DiskFull) || fault.Is(err, fault.Unavailable)) {
 		h.retryAt = r.deps.Clock.Now().Add(retryEvery).Unix()
 	}
 	r.mu.Unlock()
@@ -184,13 +228,17 @@ func (r *Roster) openOne(ctx context.Context, h *held, t topology.Topic) (*repli
 		}
 		kept, _ = r.deps.Journal.Replica(h.replica)
 	}
+	deps := replica.Deps{
+		FS: r.deps.FS, Files: r.files, Journal: r.deps.Journal, Workers: r.workers, Commit: r.commit, Activator: r, Clock: r.deps.Clock, Metrics: r.metrics,
+		Log: r.deps.Log, Refusal: r.deps.Disk.Refusal, NoRoom: r.deps.Disk.NoRoom, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged, Compact: r.compact,
+	}
+	if r.deps.Peers != nil {
+		deps.Peers = r.deps.Peers(h.id)
+	}
 	rep, err := replica.Open(ctx, replica.Config{
 		Partition: h.id, Self: partition.Member{Broker: r.cfg.Node, Replica: h.replica}, Incarnation: r.cfg.Incarnation,
 		Dir: logDir(h.replica), Sync: r.cfg.Sync, Topic: t, Limits: r.cfg.Limits,
-	}, replica.Deps{
-		FS: r.deps.FS, Files: r.files, Journal: r.deps.Journal, Workers: r.workers, Commit: r.commit, Activator: r, Clock: r.deps.Clock, Metrics: r.metrics,
-		Log: r.deps.Log, Refusal: r.deps.Disk.Refusal, NoRoom: r.deps.Disk.NoRoom, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged, Compact: r.compact,
-	}, kept)
+	}, deps, kept)
 	if err != nil {
 		return nil, fault.Wrap("open replica", err)
 	}
@@ -253,7 +301,7 @@ func diskFault(op string, err error) error {
 func (r *Roster) replicaFailed(h *held, err error) {
 	r.mu.Lock()
 	h.err = err
-	delete(r.mu.serving, h.id)
+	r.serve(h.id)
 	r.mu.Unlock()
 	if fault.Is(err, fault.DiskPoisoned) {
 		r.fail(err)
@@ -273,26 +321,20 @@ func (r *Roster) deleteTopic(topic partition.UUID) {
 	}
 	r.mu.RUnlock()
 	for replicaID, id := range doomed {
-		r.deleteReplica(replicaID, id)
+		r.deleteReplica(replicaID, id, "its topic is deleted")
 	}
 }
 
-func (r *Roster) deleteReplica(replicaID partition.UUID, id partition.ID) {
+func (r *Roster) deleteReplica(replicaID partition.UUID, id partition.ID, why string) {
 	r.mu.Lock()
-	h := r.mu.held[replicaID]
-	if h == nil {
-		h = &held{id: id, replica: replicaID}
-		r.mu.held[replicaID] = h
-	}
+	h := r.hold(replicaID, id)
 	if h.busy {
 		r.mu.Unlock()
 		return // opening; its end asks for another look
 	}
-	h.busy = true
+	h.busy, h.deleted = true, true
 	rep := h.r
-	if r.mu.serving[id] == rep {
-		delete(r.mu.serving, id)
-	}
+	r.serve(id)
 	r.mu.Unlock()
 	r.opening.Go(func() {
 		if rep != nil {
@@ -300,7 +342,7 @@ func (r *Roster) deleteReplica(replicaID partition.UUID, id partition.ID) {
 		}
 		err := r.erase(replicaID)
 		r.mu.Lock()
-		delete(r.mu.held, replicaID)
+		r.forget(h)
 		if err == nil {
 			delete(r.mu.kept, replicaID)
 		}
@@ -309,8 +351,17 @@ func (r *Roster) deleteReplica(replicaID partition.UUID, id partition.ID) {
 			r.deps.Log.Error("cannot delete replica", "partition", id.String(), "replica", replicaID.String(), "err", err)
 			return
 		}
-		r.deps.Log.Info("replica is deleted with its topic", "partition", id.String(), "replica", replicaID.String())
+		r.deps.Log.Info("replica is deleted", "partition", id.String(), "replica", replicaID.String(), "reason", why)
 	})
+}
+
+// forget takes a replica from those that are held. Called with the lock held.
+func (r *Roster) forget(h *held) {
+	delete(r.mu.held, h.replica)
+	r.mu.here[h.id] = slices.DeleteFunc(r.mu.here[h.id], func(other *held) bool { return other == h })
+	if len(r.mu.here[h.id]) == 0 {
+		delete(r.mu.here, h.id)
+	}
 }
 
 // erase forgets a replica and removes its directory. The journal comes first: a directory without a record is nobody's.

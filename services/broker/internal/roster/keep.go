@@ -31,13 +31,15 @@ func (r *Roster) tick(ctx context.Context) {
 		interval = min(interval, i)
 	}
 	retried := r.deps.Clock.Now()
+	unused := map[partition.UUID]time.Time{}
 	r.every(ctx, interval, func() {
-		for _, rep := range r.replicas() {
+		for _, rep := range r.all() {
 			rep.Tick()
 		}
 		if now := r.deps.Clock.Now(); now.Sub(retried) >= retryEvery {
 			retried = now
 			r.reviewAll() // what could not be opened for lack of room
+			r.retire(ctx, unused)
 		}
 	})
 }

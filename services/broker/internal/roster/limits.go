@@ -10,4 +10,5 @@ const (
 	tickEvery      = 100 * time.Millisecond
 	marksEvery     = time.Second // how old the journal's marks get
 	retryEvery     = 30 * time.Second
+	retireAfter    = 10 * time.Minute // a replica has been out of use before its data is deleted
 )

@@ -35,6 +35,7 @@ func gauges() []gauge {
 		{"unexported_offsets", "Offsets that are in the bucket and in no exported manifest.", func(s replica.State) float64 {
 			return float64(s.TierEnd - min(s.ExportedEnd, s.TierEnd))
 		}},
+		{"damaged_ranges", "Ranges of logs that cannot be read and have not been repaired.", func(s replica.State) float64 { return float64(s.Damaged) }},
 		{"local_bytes", "Bytes of log segments on the disk.", func(s replica.State) float64 { return float64(s.SizeBytes) }},
 	}
 }

@@ -19,7 +19,9 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
+	"github.com/seedqueue/sq/services/broker/internal/durability"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
 )
@@ -30,7 +32,7 @@ type Config struct {
 	Incarnation partition.Incarnation
 	Cluster     partition.UUID
 	// Sync is when appends are synced. A policy below every batch makes quorum topics weaker, which every ack then says.
-	Sync   replica.SyncPolicy
+	Sync   durability.Policy
 	Limits replica.Limits
 	// CompactRate is how fast the disk's topics are compacted, in bytes a second, 0 = not at all,
 	// and CompactMemory what the keys of a pass may take.
@@ -57,6 +59,8 @@ type Deps struct {
 	Clock   clock.Clock
 	Log     *slog.Logger
 	Metrics *prometheus.Registry
+	// Peers gives what carries the messages of a partition's replicas to other brokers. nil: there are no others.
+	Peers func(partition.ID) outbox.Peers
 }
 
 // Roster holds this broker's replicas. New makes one, Run serves.
@@ -79,6 +83,7 @@ type Roster struct {
 	mu struct {
 		sync.RWMutex
 		held    map[partition.UUID]*held        // by replica
+		here    map[partition.ID][]*held        // the same
 		kept    map[partition.UUID]partition.ID // replicas that have data on this disk
 		serving map[partition.ID]*replica.Replica
 		harvest chan struct{} // closed when a harvest may have changed
@@ -97,7 +102,19 @@ type held struct {
 	busy     bool             // opening or deleting
 	retryAt  int64            // seconds; when an open that failed for lack of room is tried again
 	revision int64            // of the assignment it was told
+	standing standing
+	deleted  bool
 }
+
+// standing is what the newest assignment calls a replica; the one that stands highest serves its partition.
+type standing uint8
+
+const (
+	formerly standing = iota // nothing: it may be wanted again, or be deleted after a while
+	fenced                   // a member of the last active epoch, not of the one that is being elected
+	learner
+	member
+)
 
 // New makes a roster. What the journal holds of logs is brought into their files.
 func New(cfg Config, deps Deps) (*Roster, error) {
@@ -125,7 +142,7 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 		swaps: make(chan struct{}, activatingMax), opens: make(chan struct{}, openingMax),
 		failed: make(chan error, 1), retry: make(chan struct{}, 1), started: make(chan struct{}), compact: turn,
 	}
-	r.mu.held = map[partition.UUID]*held{}
+	r.mu.held, r.mu.here = map[partition.UUID]*held{}, map[partition.ID][]*held{}
 	r.mu.serving = map[partition.ID]*replica.Replica{}
 	r.mu.kept = make(map[partition.UUID]partition.ID, len(deps.State.Replicas))
 	for id, kept := range deps.State.Replicas {
@@ -265,6 +282,9 @@ func notReady(id partition.ID, h *held) error {
 	}
 	if h == nil || h.r == nil {
 		return fmt.Errorf("%s is being opened", id)
+	}
+	if reason := h.r.Unfit(); reason != "" {
+		return fault.Errorf(fault.Corrupt, "%s has no leader: %s", id, reason)
 	}
 	return fmt.Errorf("%s waits for its epoch", id)
 }

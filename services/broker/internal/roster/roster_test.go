@@ -28,6 +28,8 @@ import (
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
+	"github.com/seedqueue/sq/services/broker/internal/peer"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 )
@@ -87,6 +89,7 @@ func (b *broker) start() *broker {
 	}
 	b.Roster, err = New(Config{Node: node, Incarnation: b.incarnation, Cluster: cluster}, Deps{
 		FS: b.disk, Disk: b.watch, Journal: j, State: state, Store: b.store, View: follower, Clock: b.clock, Log: log, Metrics: b.metrics,
+		Peers: func(partition.ID) outbox.Peers { return nobody{} },
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -103,6 +106,12 @@ func (b *broker) start() *broker {
 	go func(r *Roster, ended chan error) { ended <- r.Run(ctx) }(b.Roster, b.ended)
 	return b
 }
+
+// nobody is peers who never answer.
+type nobody struct{}
+
+func (nobody) Send(peer.Message)         {}
+func (nobody) Room(partition.NodeID) int { return 0 }
 
 func (b *broker) stop() error {
 	if b.cancel == nil {

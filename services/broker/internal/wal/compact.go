@@ -40,18 +40,15 @@ var errEnough = errors.New("enough")
 
 // sealedSource gives a sealed segment that is not damaged.
 func (l *Log) sealedSource(base partition.Offset, what string) (*source, error) {
-	v := l.view.Load()
-	s, err := v.source(base)
+	s, err := l.view.Load().source(base)
 	if err != nil {
 		return nil, err
 	}
 	if s.state != StateSealed {
 		return nil, fault.Errorf(fault.Conflict, "%s segment %d: it is not sealed", what, base)
 	}
-	for _, bad := range v.faults {
-		if bad.Base == base {
-			return nil, fault.Errorf(fault.Corrupt, "%s segment %d: [%d, %d) is damaged", what, base, bad.From, bad.To)
-		}
+	if bad, ok := l.faultOf(base); ok {
+		return nil, l.damaged(what, bad.From, bad)
 	}
 	return s, nil
 }

@@ -13,7 +13,7 @@
 //     earlier life and never cuts first. Doing it twice changes nothing.
 //  7. Nothing is cut before the caller's marks allow it: what stays is synced, then Config.Barrier runs, which also ends the life of redo.
 //  8. Bytes that were durable and are damaged are never cut and never read as something else: reads there fail with fault.Corrupt.
-//  9. Redo is of the open file only, and of the bytes behind what is persisted. Replay writes all of it, whatever the file shows, before Open.
+//  9. Redo is of the open file only, and of the bytes behind what is persisted. What replay.Log does comes before Open.
 //
 // 10. Readers take no lock: they see an immutable view of the segments, and what they found stays readable until they let it go.
 //

@@ -21,10 +21,6 @@ const (
 	defaultOpenFiles = 16
 	// runBytes is the most that goes into one write; a larger append takes several.
 	runBytes = 8 << 20
-	// rewriteBytes is how much recovery rewrites at once.
-	rewriteBytes = 1 << 20
-	// blockBytes is the unit in which recovery steps over what cannot be read.
-	blockBytes = 4 << 10
 	// keptFrames bounds the scratch memory that an idle log keeps, in batches.
 	keptFrames = 32
 	// keptSnapshots is how many snapshots stay when their segments are dropped.

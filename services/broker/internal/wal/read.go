@@ -19,6 +19,8 @@ import (
 type Chunk struct {
 	// FirstOffset is the first batch's; it may lie below what was asked for. NextOffset is where the next read goes on.
 	FirstOffset, NextOffset partition.Offset
+	// Unreadable, if set, hears that the disk could not give some of the bytes when they were sent.
+	Unreadable func(at partition.Offset)
 
 	file     *segment.File // nil where there is nothing
 	handle   vfs.File
@@ -35,7 +37,11 @@ func (c *Chunk) WriteTo(w io.Writer) (int64, error) {
 	if c.size == 0 {
 		return 0, nil
 	}
-	return c.handle.SendTo(w, c.position, c.size)
+	n, err := c.handle.SendTo(w, c.position, c.size)
+	if c.Unreadable != nil && vfs.IsUnreadable(err) {
+		c.Unreadable(c.FirstOffset)
+	}
+	return n, err
 }
 
 // ReadAt reads the bytes, as io.ReaderAt.
@@ -66,7 +72,8 @@ func (c *Chunk) Close() error {
 // one. Without any it gives an empty Chunk with NextOffset = from. The bytes are not checked: whoever reads them does.
 //
 // Below Start: ErrBelowStart (fault.OffsetTiered with the start). Above limit or End: fault.OffsetOutOfRange with the lower of them. In a
-// damaged range: fault.Corrupt.
+// damaged range: fault.Corrupt with the offset behind it. What cannot be read although it is not known as damaged is fault.Corrupt too, without
+// that offset: Examine finds what it is.
 func (l *Log) Read(from, limit partition.Offset, maxBytes int) (*Chunk, error) {
 	return current(l, func(v *view) (*Chunk, error) { return l.read(v, from, limit, maxBytes) })
 }
@@ -89,7 +96,7 @@ func (l *Log) read(v *view, from, limit partition.Offset, maxBytes int) (*Chunk,
 	}
 	for _, bad := range v.faults {
 		if bad.Contains(from) {
-			return nil, fault.Errorf(fault.Corrupt, "read at offset %d: [%d, %d) is damaged", from, bad.From, bad.To)
+			return nil, l.damaged("read", from, bad)
 		}
 		if bad.From > from {
 			limit = min(limit, bad.From)
@@ -186,6 +193,12 @@ func (l *Log) OffsetAt(appendTime int64, limit partition.Offset) (partition.Offs
 			return limit, nil
 		}
 		found, err := all[i].FirstAt(appendTime)
+		if fault.Is(err, fault.Corrupt) {
+			// What stands behind the damage may be too late: it begins in it, then.
+			if x, indexErr := all[i].Index(); indexErr == nil {
+				found, err = v.faultBehind(&all[i], x.Before(appendTime).Offset, err)
+			}
+		}
 		return min(found, limit), err
 	})
 }
@@ -219,7 +232,7 @@ func (l *Log) Scan(from partition.Offset, fn func(h batch.Header, msg []byte) er
 		}
 		for _, bad := range v.faults {
 			if bad.Contains(max(from, all[i].Base)) {
-				return fault.Errorf(fault.Corrupt, "scan at offset %d: [%d, %d) is damaged", bad.From, bad.From, bad.To)
+				return l.damaged("scan", bad.From, bad)
 			}
 		}
 		if err := all[i].Each(max(from, all[i].Base), fn); err != nil {

@@ -220,6 +220,7 @@ func (r *recovery) adopt(base, next partition.Offset) error {
 		}
 	} else {
 		r.end = endOf(x)
+		r.remembered(x)
 	}
 	if next > r.sealed {
 		l.closed = append(l.closed, segment.AdoptClosed(l.files, l.dir, x))

@@ -1,14 +1,12 @@
 package wal
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
-	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/services/broker/internal/replay"
 )
 
 // adoptLast takes in the last segment: the only one that may end in something that is not durable.
@@ -27,12 +25,16 @@ func (r *recovery) adoptLast(base partition.Offset) error {
 	if err != nil {
 		return err
 	}
+	if prefix != nil {
+		r.remembered(prefix)
+	}
 	r.note(a)
 	x := a.Index
+	r.anchor(a)
 	if err := r.checkMark(x); err != nil {
 		return err
 	}
-	torn := a.Cut.Limit > a.Cut.Position
+	torn := a.Cut.Limit > a.Cut.Position && a.Cut.Limit > x.Size
 	// Suspect bytes may have been acknowledged, and what lies behind damage, be it torn or an empty file, proves how far that goes: it
 	// stays until the log goes on.
 	damaged := len(r.out.Faults) > 0
@@ -93,12 +95,17 @@ func (r *recovery) checkMark(x *segment.Index) error {
 			return nil // behind damage nothing is known for sure
 		}
 	}
+	if m.Offset == x.End && m.Position == x.Size && m.Chain == x.Chain {
+		return nil // and nothing need be read, damaged or not
+	}
 	o := segment.Adopt(r.l.files, r.l.dir, x, 0)
 	defer o.Abandon()
 	place, _, err := o.Reader().EndAt(m.Offset)
 	if err != nil {
 		if fault.Is(err, fault.Invalid) {
 			err = fault.Errorf(fault.Corrupt, "%w", err)
+		} else if fault.Is(err, fault.Corrupt) {
+			return nil // the way there is damaged: that is for whoever reads it
 		}
 		return fault.Wrap(op("find the mark", m.Offset), err)
 	}
@@ -143,7 +150,7 @@ func (r *recovery) settle(base partition.Offset, from, to, cut, size int64) erro
 	defer file.Forget()
 	defer file.Unpin()
 	if from < to {
-		if err := rewrite(handle, from, to); err != nil {
+		if err := replay.Rewrite(handle, from, to); err != nil {
 			return err
 		}
 		if err := handle.Datasync(); err != nil {
@@ -159,28 +166,5 @@ func (r *recovery) settle(base partition.Offset, from, to, cut, size int64) erro
 		}
 	}
 	r.changed = true // the file's name may be as young as its bytes
-	return nil
-}
-
-// rewrite writes the bytes of [from, to) over themselves. What cannot be read is left as it is: Assess has said what it is.
-func rewrite(file vfs.File, from, to int64) error {
-	buffer := make([]byte, min(rewriteBytes, to-from))
-	for from < to {
-		p := buffer[:min(int64(len(buffer)), to-from)]
-		n, err := file.ReadAt(p, from)
-		if err != nil && !errors.Is(err, io.EOF) {
-			if n = n / blockBytes * blockBytes; n == 0 {
-				from = (from/blockBytes + 1) * blockBytes
-				continue
-			}
-		}
-		if n == 0 {
-			return io.ErrUnexpectedEOF
-		}
-		if _, err := file.WriteAt(p[:n], from); err != nil {
-			return err
-		}
-		from += int64(n)
-	}
 	return nil
 }

@@ -3,6 +3,7 @@ package wal
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -143,13 +144,57 @@ func TestCrashInRepair(t *testing.T) {
 	}
 }
 
+// A lost end whose place a mark tells is no obstacle: the log goes on behind it, and it can be repaired later.
+func TestAppendBehindALostEnd(t *testing.T) {
+	for _, lost := range []string{"cut", "rotten"} {
+		t.Run(lost, func(t *testing.T) {
+			p := newPatient(t)
+			name := segment.Name(baseOf(p.batches[10]), segment.LogPart)
+			file := slurp(t, p.fsys, name)
+			whole := file
+			if file = slices.Clone(file[:len(p.batches[10])+100]); lost == "rotten" {
+				file = append(file, make([]byte, len(whole)-len(file))...)
+			}
+			place(t, p.fsys, name, file)
+			l, r := mustOpen(t, p.fsys, Evidence{Mark: p.mark})
+			if r.Class != segment.Corrupt || r.End != p.mark.Offset || len(r.Faults) != 1 {
+				t.Fatalf("%+v", r)
+			}
+			leader := segmenttest.New(t)
+			follow(leader, l.Tail())
+			mustAppend(t, l, leader.Data(1, 10, false))
+			mustSync(t, l)
+			known := r.Faults
+			for life := range 2 {
+				again, r := mustOpen(t, p.fsys.CrashNone(), Evidence{Mark: l.Mark(), Faults: known})
+				if len(r.Faults) != 1 || r.Faults[0] != known[0] || r.End != leader.End {
+					t.Fatalf("life %d: %+v", life, r)
+				}
+				c, err := again.Read(p.mark.Offset, r.End, 1<<20)
+				if err != nil || c.NextOffset != leader.End {
+					t.Fatalf("life %d: read behind the lost end: %v", life, err)
+				}
+				c.Close()
+				_, err = again.Read(known[0].From, r.End, 1<<20)
+				wantKind(t, "read of the lost end", err, fault.Corrupt)
+			}
+			if err := l.Repair(p.batches[11:]); err != nil {
+				t.Fatal(err)
+			}
+			if _, r := mustOpen(t, p.fsys.CrashNone(), Evidence{Mark: l.Mark(), Faults: known}); r.Class != segment.Clean || r.End != leader.End {
+				t.Errorf("after the repair: %+v", r)
+			}
+		})
+	}
+}
+
 // A damaged end can be repaired too: then the log goes on where it ended.
 func TestRepairOfALostEnd(t *testing.T) {
 	p := newPatient(t)
 	name := segment.Name(baseOf(p.batches[10]), segment.LogPart)
 	file := slurp(t, p.fsys, name)
 	place(t, p.fsys, name, file[:len(p.batches[10])+100])
-	l, r := mustOpen(t, p.fsys, Evidence{Mark: p.mark})
+	l, r := mustOpen(t, p.fsys, Evidence{HW: p.mark.Offset})
 	if r.Class != segment.Corrupt || r.End != p.mark.Offset {
 		t.Fatalf("%+v", r)
 	}

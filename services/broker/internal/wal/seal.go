@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
@@ -28,6 +29,9 @@ func (l *Log) Digest(base partition.Offset) (size int64, sum [32]byte, err error
 	s, err := l.view.Load().source(base)
 	if err != nil {
 		return 0, sum, err
+	}
+	if bad, ok := l.faultOf(base); ok && s.sum == sum {
+		return 0, sum, l.damaged("digest", bad.From, bad)
 	}
 	switch s.state {
 	case StateOpen:
@@ -125,6 +129,7 @@ func (l *Log) DropBefore(o partition.Offset) error {
 		}
 		oldest := l.sealed[0]
 		l.sealed = l.sealed[1:]
+		l.faults = slices.DeleteFunc(slices.Clone(l.faults), func(bad segment.Range) bool { return bad.Base == oldest.Summary().Base })
 		l.relist()
 		l.publish() // nobody looks for it any more
 		if err := oldest.Remove(); err != nil {
