@@ -1,6 +1,9 @@
 package topology
 
 import (
+	"slices"
+	"time"
+
 	"github.com/seedqueue/sq/libs/partition"
 )
 
@@ -48,12 +51,28 @@ type Assignment struct {
 	Base     Base               `json:"base"`
 	Starts   []Start            `json:"starts,omitempty"`
 	Moving   *Moving            `json:"moving,omitempty"`
+	// Lineage is what the offsets belong to: another one begins with each forced recovery. Zero = there was none.
+	Lineage partition.UUID `json:"lineage,omitzero"`
 }
 
-// Moving is a planned change of the member set.
+// Moving is a planned change of the member set. It has started when what is to be added is among the learners.
 type Moving struct {
-	Members []partition.Member `json:"members"`
+	Members []partition.Member `json:"members"` // the set to be
+	Why     MoveReason         `json:"why"`
+	Planned time.Time          `json:"planned"`
 }
+
+// MoveReason is why members are changed.
+type MoveReason string
+
+// Reasons to change members.
+const (
+	MoveReassign     MoveReason = "reassign"           // an operator named the brokers
+	MoveFactor       MoveReason = "replication-factor" // the topic asks for another number of replicas
+	MoveDecommission MoveReason = "decommission"       // the broker is to be taken away
+	MoveLost         MoveReason = "lost"               // the replica has lost its data
+	MoveDead         MoveReason = "dead"               // the broker was away for too long
+)
 
 // Nominate gives the assignment of the next epoch. Base becomes {epoch, members} from ACTIVE and stays from ELECTING (doc.go 3).
 // The receiver is not changed.
@@ -69,6 +88,56 @@ func (a Assignment) Nominate(leader Leader, members []partition.Member) Assignme
 	}
 	return next
 }
+
+// Plan gives the assignment with a change of members planned, and not started: epoch, leader and members stay. The receiver is not changed.
+func (a Assignment) Plan(m Moving) Assignment {
+	next := a
+	next.V = SchemaVersion
+	next.Moving = &m
+	next.Learners = nil
+	return next
+}
+
+// Teach gives the assignment in which the planned change has started: what is to be added learns. The receiver is not changed.
+func (a Assignment) Teach() Assignment {
+	next := a
+	next.V = SchemaVersion
+	next.Learners = a.Added()
+	return next
+}
+
+// Stay gives the assignment without its planned change: the members are what they are. The receiver is not changed.
+func (a Assignment) Stay() Assignment {
+	next := a
+	next.V = SchemaVersion
+	next.Moving, next.Learners = nil, nil
+	return next
+}
+
+// Reconfigure gives the assignment of the next epoch, with the planned members. Only what has learned may be among them. The receiver is not
+// changed.
+func (a Assignment) Reconfigure(leader Leader) Assignment {
+	next := a.Nominate(leader, a.Moving.Members)
+	next.Moving, next.Learners = nil, nil
+	return next
+}
+
+// Added are the planned members that are none yet.
+func (a Assignment) Added() []partition.Member {
+	if a.Moving == nil {
+		return nil
+	}
+	var added []partition.Member
+	for _, m := range a.Moving.Members {
+		if !slices.Contains(a.Members, m) {
+			added = append(added, m)
+		}
+	}
+	return added
+}
+
+// Started tells whether the planned change has: everything that it adds learns.
+func (a Assignment) Started() bool { return a.Moving != nil && slices.Equal(a.Learners, a.Added()) }
 
 // Activate gives the assignment after its leader's EpochStart at offset is durable on a majority. The receiver is not changed.
 func (a Assignment) Activate(offset partition.Offset) Assignment {
@@ -90,9 +159,10 @@ func First(leader Leader, members []partition.Member) Assignment {
 	}
 }
 
-// ReplicaOn finds the replica that a broker holds as a member or learner.
+// ReplicaOn finds the replica that a broker holds as a member or learner. Where it holds two it is the learner: the member it replaces has lost
+// its data.
 func (a Assignment) ReplicaOn(broker partition.NodeID) (partition.UUID, bool) {
-	for _, set := range [][]partition.Member{a.Members, a.Learners} {
+	for _, set := range [][]partition.Member{a.Learners, a.Members} {
 		for _, m := range set {
 			if m.Broker == broker {
 				return m.Replica, true

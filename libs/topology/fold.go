@@ -22,6 +22,7 @@ func emptyView() *View {
 		Brokers:    map[partition.NodeID]Broker{},
 		Gateways:   map[string]Live{},
 		Tierers:    map[string]Live{},
+		Recoveries: map[string]Recovery{},
 	}
 }
 
@@ -30,7 +31,7 @@ func emptyView() *View {
 type fold struct {
 	view    View
 	changed bool
-	copied  struct{ namespaces, names, topics, partitions, brokers, gateways, tierers bool }
+	copied  struct{ namespaces, names, topics, partitions, brokers, gateways, tierers, recoveries bool }
 	slices  map[partition.UUID]struct{} // whose slice is a copy
 	work    int                         // entries that were copied
 }
@@ -91,6 +92,11 @@ func (f *fold) put(kv KV) (followed bool, err error) {
 			writable(f, &f.view.Tierers, &f.copied.tierers)[strings.TrimSuffix(rest, "/live")] = v.Value
 			return nil
 		})
+	case "recoveries":
+		return true, set(kv, func(v Versioned[Recovery]) error {
+			writable(f, &f.view.Recoveries, &f.copied.recoveries)[rest] = v.Value
+			return nil
+		})
 	default: // requests, pid, tier
 		return false, nil
 	}
@@ -107,6 +113,8 @@ func (f *fold) putBroker(rest string, kv KV) error {
 		err = set(kv, func(v Versioned[BrokerIdent]) error { broker.Ident = v; return nil })
 	case "live":
 		err = set(kv, func(v Versioned[Live]) error { broker.Live = &v; return nil })
+	case "orders":
+		err = set(kv, func(v Versioned[BrokerOrders]) error { broker.Orders = v; return nil })
 	default:
 		return fault.Errorf(fault.Invalid, "unknown part %q of a broker", part)
 	}
@@ -142,6 +150,8 @@ func (f *fold) drop(key string) {
 		delete(writable(f, &f.view.Gateways, &f.copied.gateways), strings.TrimSuffix(rest, "/live"))
 	case "tierers":
 		delete(writable(f, &f.view.Tierers, &f.copied.tierers), strings.TrimSuffix(rest, "/live"))
+	case "recoveries":
+		delete(writable(f, &f.view.Recoveries, &f.copied.recoveries), rest)
 	}
 }
 
@@ -151,14 +161,17 @@ func (f *fold) dropBroker(rest string) {
 		return
 	}
 	broker := f.view.Brokers[id]
-	if part == "live" {
+	switch part {
+	case "live":
 		broker.Live = nil
-	} else {
+	case "orders":
+		broker.Orders = Versioned[BrokerOrders]{}
+	default:
 		broker.Ident = Versioned[BrokerIdent]{}
 	}
 	all := writable(f, &f.view.Brokers, &f.copied.brokers)
 	all[id] = broker
-	if broker.Live == nil && broker.Ident.ModRevision == 0 {
+	if broker.Live == nil && broker.Ident.ModRevision == 0 && broker.Orders.ModRevision == 0 {
 		delete(all, id)
 	}
 }

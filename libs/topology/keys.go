@@ -13,16 +13,18 @@ import (
 //	/sq/namespaces/<ns>        Namespace    coordinator   missing; CreateRevision of /sq/coord
 //	/sq/names/<ns>/<name>      TopicRef     coordinator   missing; CreateRevision of /sq/coord; namespace's ModRevision
 //	/sq/topics/<uuid>          Topic        coordinator   ModRevision; CreateRevision of /sq/coord
-//	/sq/p/<uuid>/<n>           Assignment   coordinator   ModRevision; CreateRevision of /sq/coord (nominate)
+//	/sq/p/<uuid>/<n>           Assignment   coordinator   ModRevision; CreateRevision of /sq/coord (nominate, and all changes of members)
 //	                                        the leader    ModRevision, read as ELECTING with its epoch and incarnation (activate)
 //	/sq/requests/<id>          Request      coordinator   missing; leased for an hour
 //	/sq/brokers/<id>/ident     BrokerIdent  the broker    ModRevision
 //	/sq/brokers/<id>/live      Live         the broker    ident's ModRevision; own ModRevision, or missing; leased
+//	/sq/brokers/<id>/orders    BrokerOrders coordinator   ModRevision; CreateRevision of /sq/coord
 //	/sq/gateways/<id>/live     Live         the gateway   own ModRevision, or missing; leased
 //	/sq/tierers/<id>/live      Live         the tierer    own ModRevision, or missing; leased
 //	/sq/coord                  Live         candidates    missing, or own old one; leased
 //	/sq/pid                    PIDBlock     any broker    ModRevision
 //	/sq/tier/<uuid>/<n>        TierFloor    tierers       ModRevision; grows only
+//	/sq/recoveries/<uuid>/<n>/<epoch>  Recovery  coordinator  missing; with the assignment it describes; never deleted
 const Root = "/sq/"
 
 // Keys and prefixes without a parameter.
@@ -39,6 +41,7 @@ const (
 	GatewaysPrefix   = Root + "gateways/"
 	TierersPrefix    = Root + "tierers/"
 	TierPrefix       = Root + "tier/"
+	RecoveriesPrefix = Root + "recoveries/"
 )
 
 // NamespaceKey of a namespace.
@@ -61,6 +64,16 @@ func BrokerIdentKey(id partition.NodeID) string { return fmt.Sprintf("%s%d/ident
 
 // BrokerLiveKey of a broker.
 func BrokerLiveKey(id partition.NodeID) string { return fmt.Sprintf("%s%d/live", BrokersPrefix, id) }
+
+// BrokerOrdersKey of a broker.
+func BrokerOrdersKey(id partition.NodeID) string {
+	return fmt.Sprintf("%s%d/orders", BrokersPrefix, id)
+}
+
+// RecoveryKey of a forced recovery, by the epoch that began with it.
+func RecoveryKey(id partition.ID, epoch partition.Epoch) string {
+	return fmt.Sprintf("%s%s/%d", RecoveriesPrefix, id, epoch)
+}
 
 // GatewayLiveKey of a gateway.
 func GatewayLiveKey(id string) string { return GatewaysPrefix + id + "/live" }

@@ -130,6 +130,53 @@ type Disk struct {
 	State string         `json:"state"` // ok, poisoned or retired
 }
 
+// BrokerOrders is what operators have asked of a broker. It outlives the broker's process and the coordinator's.
+type BrokerOrders struct {
+	V int `json:"v"`
+	// Drain: it leads nothing.
+	Drain bool `json:"drain,omitempty"`
+	// Decommission: it holds nothing. nil = not asked for.
+	Decommission *Decommission `json:"decommission,omitempty"`
+}
+
+// Decommission of a broker.
+type Decommission struct {
+	Since time.Time `json:"since"`
+	// Replicas is how many it had then.
+	Replicas int `json:"replicas"`
+}
+
+// Recovery is the record of a forced recovery. It is never deleted.
+type Recovery struct {
+	V        int              `json:"v"`
+	Topic    partition.UUID   `json:"topic"`
+	Name     Name             `json:"name"` // then
+	Index    partition.Index  `json:"index"`
+	Epoch    partition.Epoch  `json:"epoch"` // that began with it
+	Lineage  partition.UUID   `json:"lineage"`
+	Time     time.Time        `json:"time"`
+	Survivor partition.Member `json:"survivor"`
+	// LastEpoch and End are of the survivor's log. What was acknowledged from End on is lost.
+	LastEpoch partition.Epoch  `json:"lastEpoch"`
+	End       partition.Offset `json:"end"`
+	// HighWatermark is the highest that any member told.
+	HighWatermark partition.Offset `json:"highWatermark"`
+	Members       []RecoveryMember `json:"members"` // of the base
+	Loss          string           `json:"loss"`    // in words
+}
+
+// RecoveryMember is what was known of a member in a forced recovery.
+type RecoveryMember struct {
+	Broker        partition.NodeID `json:"broker"`
+	Replica       partition.UUID   `json:"replica"`
+	Found         bool             `json:"found"`
+	LastEpoch     partition.Epoch  `json:"lastEpoch,omitempty"`
+	End           partition.Offset `json:"end,omitempty"`
+	HighWatermark partition.Offset `json:"highWatermark,omitempty"`
+	Faulty        bool             `json:"faulty,omitempty"`
+	Error         string           `json:"error,omitempty"`
+}
+
 // Live says that a process is there and where. It is leased.
 type Live struct {
 	V           int                   `json:"v"`

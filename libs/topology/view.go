@@ -16,6 +16,7 @@ type View struct {
 	Brokers     map[partition.NodeID]Broker
 	Gateways    map[string]Live
 	Tierers     map[string]Live
+	Recoveries  map[string]Recovery // by the rest of their key; all there ever were
 }
 
 // Versioned is a value with the revisions its guards compare.
@@ -29,6 +30,8 @@ type Versioned[T any] struct {
 type Broker struct {
 	Ident Versioned[BrokerIdent]
 	Live  *Versioned[Live] // nil = not there
+	// Orders of operators; ModRevision 0 = none.
+	Orders Versioned[BrokerOrders]
 }
 
 // Topic finds a topic by name.

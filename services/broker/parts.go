@@ -142,7 +142,7 @@ func (b *Broker) newRoster(l life, watch *disk.Watch, peers *peer.Peers, stream 
 		return nil, fault.Errorf(fault.Invalid, "journal: %w", err)
 	}
 	return roster.New(roster.Config{ //nolint:wrapcheck // says what was attempted.
-		Node: b.cfg.node(), Incarnation: l.claim.Incarnation, Cluster: l.cluster, Sync: sync,
+		Node: b.cfg.node(), Incarnation: l.claim.Incarnation, Claimed: l.claim.Guard.Want, Cluster: l.cluster, Sync: sync,
 		CompactRate: int64(b.cfg.CompactRate), CompactMemory: int64(b.cfg.CompactMemory),
 		Redo: redo, Commit: commit.Limits{RingBytes: int64(b.cfg.JournalSize)},
 	}, roster.Deps{

@@ -62,6 +62,7 @@ func (c *Coordinator) Active() bool {
 // or a listener that broke.
 func (c *Coordinator) Run(ctx context.Context) error {
 	defer c.ports.Close()
+	defer c.parts.survey.Close()
 	addrs := c.Addrs()
 	c.deps.Log.Info("coordinator listens", "grpc", addrs.GRPC, "http", addrs.HTTP, "admin", addrs.Admin)
 	parts := append(

@@ -4,8 +4,12 @@ import "time"
 
 const (
 	leaseTTLMin = time.Second
-	// replicasMax: brokers do not replicate yet. Placement, nominations and the epochs' values are for more already.
-	replicasMax = 1
+	// replicasDefault of a new topic that does not say. A topic that asks for more gets more.
+	replicasDefault = 1
+
+	movesAtOnceMax = 1000
+	deadAfterMin   = time.Minute
+	deadAfterMax   = 7 * 24 * time.Hour
 
 	deletedGraceMin = time.Second
 	deletedGraceMax = 7 * 24 * time.Hour

@@ -14,7 +14,10 @@ import (
 	"github.com/seedqueue/sq/services/coordinator/internal/api"
 	"github.com/seedqueue/sq/services/coordinator/internal/catalog"
 	"github.com/seedqueue/sq/services/coordinator/internal/election"
+	"github.com/seedqueue/sq/services/coordinator/internal/operator"
 	"github.com/seedqueue/sq/services/coordinator/internal/reconcile"
+	"github.com/seedqueue/sq/services/coordinator/internal/reports"
+	"github.com/seedqueue/sq/services/coordinator/internal/survey"
 )
 
 // parts is what a coordinator is made of.
@@ -23,6 +26,7 @@ type parts struct {
 	election  *election.Election
 	catalog   *catalog.Catalog
 	reconcile *reconcile.Loop
+	survey    *survey.Surveyor
 	server    *grpc.Server
 }
 
@@ -49,12 +53,19 @@ func (c *Coordinator) wire() (parts, error) {
 			}
 		},
 	})
+	told := reports.NewBook()
 	p.catalog = catalog.New(catalog.Config{
-		Store: d.Store, Views: p.follower, Office: p.election, Clock: d.Clock, NewUUID: d.NewUUID, Log: d.Log, ReplicasMax: replicasMax,
+		Store: d.Store, Views: p.follower, Office: p.election, Clock: d.Clock, NewUUID: d.NewUUID, Log: d.Log, Reports: told, ReplicasDefault: replicasDefault,
 	})
+	p.survey = survey.New(survey.Config{Views: p.follower, Network: d.Network, ID: d.Live(c.cfg.NodeID, c.cfg.Config, c.ports).ID, Version: d.Version})
 	p.reconcile = reconcile.New(reconcile.Config{
-		Store: d.Store, Views: p.follower, Office: p.election, Clock: d.Clock, Log: d.Log, Metrics: metrics,
-		Planner: &reconcile.Planner{Creating: p.catalog.Creating, Grace: c.cfg.DeletedGrace},
+		Store: d.Store, Views: p.follower, Office: p.election, Clock: d.Clock, Log: d.Log, Metrics: metrics, Reports: told, Survey: p.survey,
+		Planner: &reconcile.Planner{
+			Creating: p.catalog.Creating, Grace: c.cfg.DeletedGrace, MovesAtOnce: c.cfg.MovesAtOnce, DeadAfter: c.cfg.DeadAfter, NewUUID: d.NewUUID,
+		},
+	})
+	operate := operator.New(operator.Config{
+		Store: d.Store, Views: p.follower, Office: p.election, Catalog: p.catalog, Reports: told, Survey: p.survey, Clock: d.Clock, NewUUID: d.NewUUID, Log: d.Log,
 	})
 	p.server = grpc.NewServer(
 		grpc.MaxRecvMsgSize(messageBytesMax),
@@ -62,7 +73,7 @@ func (c *Coordinator) wire() (parts, error) {
 		grpc.StatsHandler(otelgrpc.NewServerHandler(otelgrpc.WithTracerProvider(d.Tracers), otelgrpc.WithPropagators(propagation.TraceContext{}))),
 		grpc.ChainUnaryInterceptor(api.Translate, limitTime),
 	)
-	coordinatorv1.RegisterCoordinatorServiceServer(p.server, api.New(p.catalog))
+	coordinatorv1.RegisterCoordinatorServiceServer(p.server, api.New(p.catalog, operate, told, d.Clock))
 	return p, nil
 }
 

@@ -22,7 +22,7 @@ func (r *Replica) apply(effect quorum.Effect) {
 	case quorum.TruncateLog:
 		r.fold.Cut(e.To)
 		r.closing.Cut(e.To)
-		r.waiting.cut(r, e.To, fault.Errorf(fault.OutcomeUnknown, "append: a later leader has cut the log at %d", e.To))
+		r.waiting.Cut(e.To, fault.Errorf(fault.OutcomeUnknown, "append: a later leader has cut the log at %d", e.To))
 		r.io.Truncate(e.To)
 	case quorum.Activate:
 		r.activate(e)
@@ -100,8 +100,8 @@ func (r *Replica) appendLog(e quorum.AppendLog) {
 			r.deps.Metrics.records.Add(float64(entry.RecordCount))
 		}
 	}
-	release := r.waiting.release
-	r.waiting.release = nil
+	release := r.release
+	r.release = nil
 	if r.arrived != nil {
 		release, r.arrived = append(release, r.arrived), nil
 	}
@@ -157,7 +157,7 @@ func (r *Replica) commit(e quorum.Commit) {
 		r.compaction.Settle()
 	}
 	r.show() // whoever is answered finds what he was answered
-	r.waiting.commit(r, e.HighWatermark)
+	r.waiting.Commit(e.HighWatermark)
 	r.admin.committed(e.HighWatermark)
 }
 
@@ -166,7 +166,7 @@ func (r *Replica) stepDown(e quorum.StepDown) {
 	r.out.Reset()
 	r.deps.Metrics.stepDowns.Inc()
 	r.log.Info("steps down", "epoch", e.Epoch, "reason", e.Reason)
-	r.waiting.all(r, &fault.Error{
+	r.waiting.All(&fault.Error{
 		Kind: fault.OutcomeUnknown, Op: "publish", Epoch: uint64(e.Epoch), Err: fault.Errorf(fault.NotLeader, "epoch %d ended: %s", e.Epoch, e.Reason),
 	})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})

@@ -14,6 +14,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
+	"github.com/seedqueue/sq/services/broker/internal/waitlist"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 	"github.com/seedqueue/sq/services/broker/internal/wallclock"
 )
@@ -33,6 +34,7 @@ func Open(ctx context.Context, cfg Config, deps Deps, kept journal.Replica) (*Re
 		stopping: make(chan struct{}), done: make(chan struct{}), now: wallclock.New(deps.Clock), opened: deps.Clock.Now(),
 	}
 	r.topic.Store(&cfg.Topic)
+	r.waiting = waitlist.New(waiters{r})
 	r.counting, r.ackAs = cfg.Sync.Counting(cfg.Topic.Durability)
 	log, recovery, err := wal.Open(ctx, wal.Config{
 		FS: deps.FS, Dir: cfg.Dir, Tag: tag, Log: r.log, Files: deps.Files,

@@ -8,13 +8,8 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/producer"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
+	"github.com/seedqueue/sq/services/broker/internal/waitlist"
 )
-
-// queued is a published batch that waits to be appended.
-type queued struct {
-	Publish
-	header batch.Header
-}
 
 // Publish has a batch appended; p.Done gets the result. It does not wait. Batches of one caller are appended in the order of its calls.
 func (r *Replica) Publish(p Publish) {
@@ -32,6 +27,12 @@ func (r *Replica) Publish(p Publish) {
 	}
 	r.deps.Metrics.refused.Inc()
 	q.finish(Published{}, err)
+}
+
+// queued is a published batch that waits to be appended.
+type queued struct {
+	Publish
+	header batch.Header
 }
 
 // finish gives the bytes back and answers.
@@ -105,7 +106,7 @@ func (r *Replica) propose() {
 	r.queue = append(r.queue[:0], r.queue[taken:]...)
 	if len(group) > 0 {
 		r.step(quorum.Propose{Entries: group, Time: r.time.Micros})
-		r.waiting.stamped(group)
+		r.waiting.Stamped(len(group), func(i int) int64 { return group[i].AppendTime })
 	}
 }
 
@@ -119,11 +120,11 @@ func (r *Replica) admitOne(q *queued, base partition.Offset) bool {
 	}
 	switch v := r.fold.Producers.Check(&q.header); v.Outcome {
 	case producer.Fresh:
-		r.waiting.add(r, q, base)
+		r.awaitCommit(q, base)
 		return true
 	case producer.Duplicate:
 		r.deps.Metrics.duplicates.Inc()
-		r.waiting.duplicate(r, q, v.Base, v.Last)
+		r.awaitOther(q, v.Base, v.Last)
 	case producer.OldDuplicate:
 		r.deps.Metrics.duplicates.Inc()
 		p := r.published()
@@ -170,157 +171,61 @@ func (r *Replica) refuseQueue(err error) {
 	r.queue = r.queue[:0]
 }
 
-// waiter is a publish that is in the log and waits for its commit.
-type waiter struct {
-	end, base  partition.Offset // end: committed when the high watermark reaches it
-	last       partition.Offset
-	size       int
-	appendTime int64
-	duplicate  bool
-	done       func(Published, error) // nil: answered when it was admitted
-	canceled   <-chan struct{}
-}
+type waiter = waitlist.Waiter[func(Published, error)]
 
-// waitlist holds the waiters by end; duplicates, which wait for somebody else's end, apart.
-type waitlist struct {
-	list       []waiter
-	head       int
-	duplicates []waiter
-	release    []func() // of the group being appended
-}
-
-func (w *waitlist) len() int { return len(w.list) - w.head + len(w.duplicates) }
-
-// add makes a batch wait that the core is about to append at base.
-func (w *waitlist) add(r *Replica, q *queued, base partition.Offset) {
+// awaitCommit makes a batch wait that the core is about to append at base.
+func (r *Replica) awaitCommit(q *queued, base partition.Offset) {
 	if q.Release != nil {
-		w.release = append(w.release, q.Release)
+		r.release = append(r.release, q.Release)
 	}
-	last := base + partition.Offset(q.header.LastOffsetDelta)
-	wait := waiter{base: base, last: last, end: last + 1, size: q.header.Size, done: q.Done, canceled: q.Canceled}
+	w := waiter{Base: base, Last: base + partition.Offset(q.header.LastOffsetDelta), Size: q.header.Size, Done: q.Done, Canceled: q.Canceled}
 	if q.AckNone {
 		p := r.published()
 		p.Durability = wirecapnp.Durability_none
-		wait.done = nil
 		q.Done(p, nil)
+		w.Done, w.Canceled = nil, nil
 	}
-	w.list = append(w.list, wait)
+	r.waiting.Add(w)
 }
 
-// stamped tells the newest waiters when their batches were appended.
-func (w *waitlist) stamped(group []quorum.Entry) {
-	newest := w.list[max(w.head, len(w.list)-len(group)):]
-	for i := range newest {
-		newest[i].appendTime = group[i].AppendTime
-	}
-}
-
-// duplicate answers a batch that is in the log at base, now or when it is committed (R5).
-func (w *waitlist) duplicate(r *Replica, q *queued, base, last partition.Offset) {
+// awaitOther answers a batch that is in the log at base, now or when it is committed (R5).
+func (r *Replica) awaitOther(q *queued, base, last partition.Offset) {
 	if q.Release != nil {
 		q.Release()
 	}
-	wait := waiter{base: base, last: last, end: last + 1, size: q.header.Size, duplicate: true, done: q.Done, canceled: q.Canceled}
-	if wait.end <= r.core.HighWatermark() {
-		r.mail.Answered(1, wait.size)
-		wait.succeed(r)
+	w := waiter{Base: base, Last: last, Size: q.header.Size, Duplicate: true, Done: q.Done, Canceled: q.Canceled}
+	if w.End() <= r.core.HighWatermark() {
+		r.mail.Answered(1, w.Size)
+		waiters{r}.Succeed(&w)
 		return
 	}
-	w.duplicates = append(w.duplicates, wait)
+	r.waiting.Duplicate(w)
 }
 
-func (w *waiter) succeed(r *Replica) {
-	if w.done == nil {
-		return
+// waiters is the replica as its waitlist sees it.
+type waiters struct{ *Replica }
+
+// Succeed implements waitlist.Host.
+func (r waiters) Succeed(w *waiter) {
+	if w.Done == nil {
+		return // answered when it was admitted
 	}
 	p := r.published()
-	p.BaseOffset, p.LastOffset, p.OffsetKnown, p.Duplicate, p.AppendTime = w.base, w.last, true, w.duplicate, w.appendTime
-	w.done(p, nil)
+	p.BaseOffset, p.LastOffset, p.OffsetKnown, p.Duplicate, p.AppendTime = w.Base, w.Last, true, w.Duplicate, w.AppendTime
+	w.Done(p, nil)
 }
 
-func (w *waiter) fail(r *Replica, err error) {
+// Fail implements waitlist.Host.
+func (r waiters) Fail(w *waiter, err error) {
 	if fault.Is(err, fault.OutcomeUnknown) {
 		r.deps.Metrics.unknown.Inc()
 	} else {
 		r.deps.Metrics.refused.Inc()
 	}
-	if w.done != nil {
-		w.done(Published{}, err)
+	if w.Done != nil {
+		w.Done(Published{}, err)
 	}
 }
 
-// commit answers everything that ends at or below hw.
-func (w *waitlist) commit(r *Replica, hw partition.Offset) {
-	batches, bytes := 0, 0
-	for w.head < len(w.list) && w.list[w.head].end <= hw {
-		item := &w.list[w.head]
-		batches, bytes = batches+1, bytes+item.size
-		item.succeed(r)
-		*item = waiter{}
-		w.head++
-	}
-	if w.head == len(w.list) {
-		w.list, w.head = w.list[:0], 0
-	}
-	kept := w.duplicates[:0]
-	for _, item := range w.duplicates {
-		if item.end > hw {
-			kept = append(kept, item)
-			continue
-		}
-		batches, bytes = batches+1, bytes+item.size
-		item.succeed(r)
-	}
-	w.duplicates = kept
-	r.mail.Answered(batches, bytes)
-}
-
-// cut fails everything at or above to.
-func (w *waitlist) cut(r *Replica, to partition.Offset, err error) {
-	w.drop(r, func(item *waiter) error {
-		if item.base >= to {
-			return err
-		}
-		return nil
-	})
-}
-
-// all fails everything.
-func (w *waitlist) all(r *Replica, err error) { w.drop(r, func(*waiter) error { return err }) }
-
-// expire fails what nobody waits for any more. It may be committed all the same.
-func (w *waitlist) expire(r *Replica) {
-	w.drop(r, func(item *waiter) error {
-		if item.done == nil {
-			return nil
-		}
-		select {
-		case <-item.canceled:
-			return fault.Errorf(fault.OutcomeUnknown, "publish: no majority answered in time")
-		default:
-			return nil
-		}
-	})
-}
-
-func (w *waitlist) drop(r *Replica, verdict func(*waiter) error) {
-	batches, bytes := 0, 0
-	filter := func(list []waiter) []waiter {
-		kept := list[:0]
-		for i := range list {
-			item := list[i]
-			if err := verdict(&item); err != nil {
-				batches, bytes = batches+1, bytes+item.size
-				item.fail(r, err)
-				continue
-			}
-			kept = append(kept, item)
-		}
-		clear(list[len(kept):])
-		return kept
-	}
-	w.list = append(w.list[:0], filter(w.list[w.head:])...)
-	w.head = 0
-	w.duplicates = filter(w.duplicates)
-	r.mail.Answered(batches, bytes)
-}
+// Answered implements waitlist.Host.
+func (r waiters) Answered(batches, bytes int) { r.mail.Answered(batches, bytes) }

@@ -21,6 +21,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
+	"github.com/seedqueue/sq/services/broker/internal/waitlist"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 	"github.com/seedqueue/sq/services/broker/internal/wallclock"
 	"github.com/seedqueue/sq/services/broker/internal/writer"
@@ -56,8 +57,9 @@ type Replica struct {
 	closing    sealed.Closing
 	now        *wallclock.Clock
 	time       wallclock.Reading
-	queue      []queued // published, not yet appended
-	waiting    waitlist // appended, not yet committed
+	queue      []queued                               // published, not yet appended
+	waiting    *waitlist.List[func(Published, error)] // appended, not yet committed
+	release    []func()                               // of the group being appended
 	io         *writer.Writer
 	out        *outbox.Outbox
 	arrived    func()                          // gives back what was delivered, unless the log takes it
@@ -221,7 +223,7 @@ func (r *Replica) tick() {
 	}
 	r.step(quorum.Tick{Elapsed: r.time.Elapsed, Time: r.time.Micros})
 	r.syncByInterval()
-	r.waiting.expire(r)
+	r.waiting.Expire(fault.Errorf(fault.OutcomeUnknown, "publish: no majority answered in time"))
 	r.keepHouse()
 	t := r.topic.Load()
 	r.pace.Looked(r.time.Elapsed, uint64(r.core.End()), durationOf(t.SegmentAge), durationOf(t.RetentionTime), durationOf(t.LocalTime), durationOf(t.TierMaxLag))
@@ -233,7 +235,7 @@ func (r *Replica) plan() {
 	if r.kept.due {
 		r.pace.Need(r.time.Elapsed, pace.First)
 	}
-	if r.waiting.len() > 0 || r.core.Report().Role == "candidate" {
+	if r.waiting.Len() > 0 || r.core.Report().Role == "candidate" {
 		r.pace.Need(r.time.Elapsed, tickActive)
 	}
 	if wait, ok := r.core.Overdue(); ok {
@@ -333,7 +335,7 @@ func (r *Replica) end() {
 		call()
 	}
 	r.refuseQueue(r.refusal(cause))
-	r.waiting.all(r, &fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
+	r.waiting.All(&fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
 	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
 	r.failSeals(cause)
 	r.readFailed(cause)

@@ -5,7 +5,8 @@
 //     replicas of a partition, an old one and the one that takes its place: members serve before learners.
 //  2. Data is deleted only on a positive tombstone of its topic, or when the partition has been active without the replica for ten minutes and
 //     etcd still says so; by replica UUID (R14).
-//  3. A replica is created empty only where its assignment proves that it never held anything; a member whose directory is gone is reported,
+//  3. A replica is created empty only where its assignment, or that its partition is younger than this life, proves that it never held
+//     anything; a member whose directory is gone is reported,
 //     not replaced by an empty log (I10).
 //  4. Paths are made of UUIDs only.
 //

@@ -259,7 +259,9 @@ func (r *Roster) create(ctx context.Context, h *held, id ident) error {
 		return fault.Wrap("create replica", err)
 	}
 	self := partition.Member{Broker: r.cfg.Node, Replica: h.replica}
-	if !mayBeEmpty(a, self) {
+	// What has been assigned since this life began was never on another disk: it only comes late, the others have begun without it.
+	late := r.cfg.Claimed > 0 && kv.CreateRevision > r.cfg.Claimed
+	if !late && !mayBeEmpty(a, self) {
 		return fault.Errorf(fault.Corrupt, "the data of replica %s is not on this disk, although it is a member since epoch %d", h.replica, a.Base.Epoch)
 	}
 	if err := makeDir(r.deps.FS, id); err != nil {

@@ -113,3 +113,25 @@ func TestTwoReplicasOfAPartition(t *testing.T) {
 		t.Error("a message for nobody is kept")
 	}
 }
+
+// A member that comes when the others have begun without it starts empty, if its partition was made in this life of the broker: no other disk
+// can have held it. In a later life the same is a loss.
+func TestLateMember(t *testing.T) {
+	for name, claimed := range map[string]int64{"made in this life": 1, "made before": 1 << 40, "not known": 0} {
+		t.Run(name, func(t *testing.T) {
+			b := newBroker(t)
+			b.claimed = claimed
+			id := partition.ID{Topic: orders}
+			self := partition.Member{Broker: node, Replica: replicaOf(id)}
+			b.putTopic(orders, false)
+			b.start()
+			members := []partition.Member{{Broker: 2, Replica: partition.UUIDOf(2, 2)}, self}
+			b.put(topology.PartitionKey(id), elsewhere(1, topology.Active, nil, members, nil))
+			if claimed == 1 {
+				b.await("the replica", func() bool { _, ok := b.Replica(id); return ok })
+				return
+			}
+			b.await("the loss", func() bool { return len(b.Lost()) == 1 })
+		})
+	}
+}

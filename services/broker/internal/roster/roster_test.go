@@ -54,9 +54,10 @@ type broker struct {
 	journal     *journal.Journal
 	watch       *disk.Watch
 	*Roster
-	cancel context.CancelFunc
-	ended  chan error
-	done   chan struct{} // the follower has ended
+	cancel  context.CancelFunc
+	ended   chan error
+	done    chan struct{} // the follower has ended
+	claimed int64         // revision of its claim; 0 = it does not know
 	// nominating keeps the faults of the store away from the test's own calls.
 	nominating atomic.Bool
 	wanted     map[partition.ID]partition.Epoch
@@ -87,7 +88,7 @@ func (b *broker) start() *broker {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.Roster, err = New(Config{Node: node, Incarnation: b.incarnation, Cluster: cluster}, Deps{
+	b.Roster, err = New(Config{Node: node, Incarnation: b.incarnation, Claimed: b.claimed, Cluster: cluster}, Deps{
 		FS: b.disk, Disk: b.watch, Journal: j, State: state, Store: b.store, View: follower, Clock: b.clock, Log: log, Metrics: b.metrics,
 		Peers: func(partition.ID) outbox.Peers { return nobody{} },
 	})

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	controlv1 "github.com/seedqueue/sq/proto/gen/sq/control/v1"
 )
@@ -108,7 +109,11 @@ func writeTopic(topic topology.Versioned[topology.Topic], v *topology.View) *con
 	}
 	if v != nil {
 		for i, a := range v.Partitions[t.ID] {
-			out.PartitionStates = append(out.PartitionStates, writePartition(i, a))
+			state := writePartition(i, a)
+			if a.Value.Moving != nil {
+				state.Move = writeMove(v, partition.ID{Topic: t.ID, Index: partition.Index(i)}, a.Value) //nolint:gosec // an index.
+			}
+			out.PartitionStates = append(out.PartitionStates, state)
 		}
 	}
 	return out
@@ -119,8 +124,9 @@ func writePartition(index int, a topology.Versioned[topology.Assignment]) *contr
 		Partition: int32(index), Epoch: signed(uint64(a.Value.Epoch)), Leader: signed(uint64(a.Value.Leader.Broker)), //nolint:gosec // an index.
 		Active: a.Value.Status == topology.Active,
 	}
-	for _, m := range a.Value.Members {
-		out.Members = append(out.Members, signed(uint64(m.Broker)))
+	out.Members, out.Learners = brokersOf(a.Value.Members), brokersOf(a.Value.Learners)
+	if !a.Value.Lineage.IsZero() {
+		out.Lineage = a.Value.Lineage.String()
 	}
 	return out
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/services/coordinator/internal/members"
+	"github.com/seedqueue/sq/services/coordinator/internal/reports"
 )
 
 // Office is the right to write, which an election gives.
@@ -34,8 +36,10 @@ type Config struct {
 	Clock   clock.Clock
 	NewUUID func() partition.UUID
 	Log     *slog.Logger
-	// ReplicasMax is how many replicas of a partition the brokers of this release can keep.
-	ReplicasMax int
+	// Reports are what the brokers say of themselves.
+	Reports *reports.Book
+	// ReplicasDefault is how many replicas a new topic gets where it does not say, and there are as many brokers; else it gets 1.
+	ReplicasDefault int
 }
 
 // Catalog changes namespaces and topics.
@@ -84,6 +88,11 @@ func (c *Catalog) View() (*topology.View, error) {
 		return nil, err //nolint:wrapcheck // the answer itself.
 	}
 	return c.cfg.Views.View(), nil
+}
+
+// brokers are those of a view, with what they report.
+func (c *Catalog) brokers(v *topology.View) []members.Broker {
+	return members.Of(v, c.cfg.Reports.Now(c.cfg.Clock.Now()))
 }
 
 // write applies ops under the term's guard and compares. ok is false where a compare failed. An error of kind OutcomeUnknown leaves open

@@ -16,6 +16,7 @@ import (
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/topology/memstore"
 	"github.com/seedqueue/sq/services/coordinator/internal/catalog"
+	"github.com/seedqueue/sq/services/coordinator/internal/reports"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,7 +70,7 @@ func newRig(t *testing.T) *rig {
 	ids := uint64(0)
 	r := &rig{t: t, store: store, views: v}
 	r.Catalog = catalog.New(catalog.Config{
-		Store: racing{store, r}, Views: v, Clock: c, Log: log, ReplicasMax: 5,
+		Store: racing{store, r}, Views: v, Clock: c, Log: log, Reports: reports.NewBook(), ReplicasDefault: 3,
 		Office: office{topology.Compare{Key: topology.CoordinatorKey, Target: topology.CompareCreateRevision}},
 		NewUUID: func() partition.UUID {
 			ids++
@@ -200,7 +201,8 @@ func TestAlter(t *testing.T) {
 		want   string
 	}{
 		{func(to *topology.Topic) error { to.Partitions = 2; return nil }, "partitions: 1 cannot be changed"},
-		{func(to *topology.Topic) error { to.ReplicationFactor = 3; return nil }, "replicationFactor: 1 cannot be changed"},
+		{func(to *topology.Topic) error { to.ReplicationFactor = 3; return nil }, "more than the 1 live brokers"},
+		{func(to *topology.Topic) error { to.ReplicationFactor = 2; return nil }, "replicationFactor: 2 is not legal"},
 		{func(to *topology.Topic) error { to.SegmentBytes = 1; return nil }, "segment.bytes"},
 	} {
 		if _, err := alter(catalog.AlterTopic{Change: c.change}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.want) {

@@ -38,12 +38,12 @@ func (c *Catalog) createTopic(ctx context.Context, ask CreateTopic) (topology.Ve
 	if err != nil {
 		return none, err
 	}
-	brokers := members.Of(v)
-	topic := complete(ask.Topic, brokers, c.cfg.ReplicasMax)
+	brokers := c.brokers(v)
+	topic := complete(ask.Topic, brokers, c.cfg.ReplicasDefault)
 	if replay, ok, err := c.replayTopic(ctx, req); ok || err != nil {
 		return replay, err
 	}
-	if err := checkNew(topic, brokers, c.cfg.ReplicasMax); err != nil {
+	if err := checkNew(topic, brokers); err != nil {
 		return none, err
 	}
 	namespace, err := c.vacant(ctx, topic.FullName())

@@ -25,8 +25,6 @@ const (
 	SegmentBytesDefault  = 128 << 20
 	SegmentAgeDefault    = time.Hour
 	BatchBytesMaxDefault = 1 << 20
-	// replicationDefault where there are that many live brokers and Config.ReplicasMax allows it; 1 where not.
-	replicationDefault = 3
 )
 
 const (

@@ -58,7 +58,8 @@ type AlterTopic struct {
 	ValidateOnly bool
 }
 
-// AlterTopic changes settings. The identity, the partition count and the replicas cannot change.
+// AlterTopic changes settings. The identity, the partition count cannot change; another replication factor is
+// carried out by reconcile, partition by partition.
 func (c *Catalog) AlterTopic(ctx context.Context, ask AlterTopic) (topology.Versioned[topology.Topic], error) {
 	for range triesMax {
 		altered, done, err := c.alterOnce(ctx, ask)
@@ -86,8 +87,9 @@ func (c *Catalog) alterOnce(ctx context.Context, ask AlterTopic) (topology.Versi
 		return topic, false, fault.Errorf(fault.Invalid, "partitions: %d cannot be changed to %d: create another topic", topic.Value.Partitions, next.Partitions)
 	}
 	if next.ReplicationFactor != topic.Value.ReplicationFactor {
-		return topic, false, fault.Errorf(fault.Invalid, "replicationFactor: %d cannot be changed to %d: create another topic",
-			topic.Value.ReplicationFactor, next.ReplicationFactor)
+		if err := CheckFactor(next.ReplicationFactor, c.brokers(c.cfg.Views.View())); err != nil {
+			return topic, false, err
+		}
 	}
 	if err := checkSettings(next); err != nil {
 		return topic, false, err

@@ -37,15 +37,15 @@ func isNameByte(c byte) bool {
 }
 
 // complete fills in the defaults of a new topic.
-func complete(t topology.Topic, brokers []members.Broker, replicasMax int) topology.Topic {
+func complete(t topology.Topic, brokers []members.Broker, replicas int) topology.Topic {
 	t.V, t.MapVersion = topology.SchemaVersion, 1
 	if t.Partitions == 0 {
 		t.Partitions = PartitionsDefault
 	}
 	if t.ReplicationFactor == 0 {
 		t.ReplicationFactor = 1
-		if min(len(members.Live(brokers)), replicasMax) >= replicationDefault {
-			t.ReplicationFactor = replicationDefault
+		if takers(brokers) >= replicas {
+			t.ReplicationFactor = uint32(replicas) //nolint:gosec // 1 or 3.
 		}
 	}
 	return settle(t)
@@ -68,8 +68,19 @@ func settle(t topology.Topic) topology.Topic {
 	return t
 }
 
+// takers counts the brokers that new replicas may be placed on.
+func takers(brokers []members.Broker) int {
+	n := 0
+	for _, b := range brokers {
+		if b.Takes() {
+			n++
+		}
+	}
+	return n
+}
+
 // checkNew refuses a completed topic that cannot be created.
-func checkNew(t topology.Topic, brokers []members.Broker, replicasMax int) error {
+func checkNew(t topology.Topic, brokers []members.Broker) error {
 	if err := CheckName("topic", t.Name); err != nil {
 		return err
 	}
@@ -79,23 +90,28 @@ func checkNew(t topology.Topic, brokers []members.Broker, replicasMax int) error
 	if t.Partitions < 1 || t.Partitions > PartitionsMax {
 		return outside("partitions", t.Partitions, 1, PartitionsMax)
 	}
-	switch t.ReplicationFactor {
-	case 1, 3, 5:
-	default:
-		return fault.Errorf(fault.Invalid, "replicationFactor: %d is not legal: 1, 3 or 5", t.ReplicationFactor)
-	}
-	if int(t.ReplicationFactor) > replicasMax {
-		return fault.Errorf(fault.Invalid, "replicationFactor: %d is more than this release can keep in step: at most %d", t.ReplicationFactor, replicasMax)
-	}
-	live := len(members.Live(brokers))
-	switch {
-	case live == 0:
-		return fault.Errorf(fault.Unavailable, "no broker is live: start one, or try again when one is back")
-	case int(t.ReplicationFactor) > live:
-		return fault.Errorf(fault.Invalid, "replicationFactor: %d is more than the %d live brokers: 1, 3 or 5 and at most the live brokers",
-			t.ReplicationFactor, live)
+	if err := CheckFactor(t.ReplicationFactor, brokers); err != nil {
+		return err
 	}
 	return checkSettings(t)
+}
+
+// CheckFactor refuses a replication factor that is not legal, or that the brokers cannot keep.
+func CheckFactor(factor uint32, brokers []members.Broker) error {
+	switch factor {
+	case 1, 3, 5:
+	default:
+		return fault.Errorf(fault.Invalid, "replicationFactor: %d is not legal: 1, 3 or 5", factor)
+	}
+	able := takers(brokers)
+	switch {
+	case len(members.Live(brokers)) == 0:
+		return fault.Errorf(fault.Unavailable, "no broker is live: start one, or try again when one is back")
+	case int(factor) > able:
+		return fault.Errorf(fault.Invalid, "replicationFactor: %d is more than the %d live brokers that take replicas: 1, 3 or 5 and at most those",
+			factor, able)
+	}
+	return nil
 }
 
 // checkSettings refuses what neither a new nor an altered topic may have.

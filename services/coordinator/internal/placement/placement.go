@@ -6,17 +6,17 @@ import (
 	"github.com/seedqueue/sq/services/coordinator/internal/members"
 )
 
-// Place gives, for each of the new partitions, the brokers of its replicas, the leader first. Brokers that do not live or have no sound
-// disk get nothing; too few others are fault.Unavailable.
+// Place gives, for each of the new partitions, the brokers of its replicas, the leader first. Brokers that take no replicas get
+// nothing; too few others are fault.Unavailable.
 func Place(brokers []members.Broker, partitions, replicas int, seed uint64) ([][]partition.NodeID, error) {
 	var fit []candidate
 	for _, b := range brokers {
-		if b.Live && b.Sound {
+		if b.Takes() {
 			fit = append(fit, candidate{id: b.ID, zone: b.Zone, leads: b.Leads, replicas: b.Replicas})
 		}
 	}
 	if len(fit) < replicas {
-		return nil, fault.Errorf(fault.Unavailable, "place %d replicas: %d brokers are live and have a sound disk", replicas, len(fit))
+		return nil, fault.Errorf(fault.Unavailable, "place %d replicas: %d brokers are live and take new replicas", replicas, len(fit))
 	}
 	placed := make([][]partition.NodeID, partitions)
 	for i := range placed {

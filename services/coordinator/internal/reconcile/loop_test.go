@@ -81,7 +81,7 @@ func TestLeavesATopicInTheMakingAlone(t *testing.T) {
 	v := &topology.View{Partitions: map[partition.UUID][]topology.Versioned[topology.Assignment]{id: {{ModRevision: 3}}}}
 	for making, want := range map[bool]int{true: 0, false: 1} {
 		p := reconcile.Planner{Creating: func(asked partition.UUID) bool { return making && asked == id }}
-		if got := p.Plan(v, time.Time{}); len(got.Collections) != want || len(got.Nominations) != 0 {
+		if got := p.Look(v, nil, time.Time{}).Decide(nil, nil); len(got.Collections) != want || len(got.Changes) != 0 {
 			t.Errorf("making %v: %+v", making, got)
 		}
 	}

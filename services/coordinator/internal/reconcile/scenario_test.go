@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,7 +25,10 @@ import (
 	"github.com/seedqueue/sq/libs/topology/memstore"
 	"github.com/seedqueue/sq/services/coordinator/internal/catalog"
 	"github.com/seedqueue/sq/services/coordinator/internal/election"
+	"github.com/seedqueue/sq/services/coordinator/internal/operator"
 	"github.com/seedqueue/sq/services/coordinator/internal/reconcile"
+	"github.com/seedqueue/sq/services/coordinator/internal/reports"
+	"github.com/seedqueue/sq/services/coordinator/internal/survey"
 )
 
 //nolint:gochecknoglobals // a test flag.
@@ -51,6 +53,9 @@ func TestMain(m *testing.M) {
 //	stale X                      X keeps the view it has for its next round
 //	advance D
 //	show                         all topics, names and assignments
+//	brokers                      all brokers
+//
+// What brokers say and operators ask for: say and operate.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -106,14 +111,17 @@ type world struct {
 	coords  map[string]*coordinator
 	brokers map[partition.NodeID]*topology.Registration
 	labels  map[string]string // of UUIDs, in the order of their making
+	book    *reports.Book
+	told    *brokers
 }
 
 type coordinator struct {
 	*office
 
-	catalog *catalog.Catalog
-	loop    *reconcile.Loop
-	views   *views
+	catalog  *catalog.Catalog
+	operator *operator.Operator
+	loop     *reconcile.Loop
+	views    *views
 }
 
 // office is an election without its own will.
@@ -164,6 +172,10 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, ctx: t.Context(), clock: clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 		coords: map[string]*coordinator{}, brokers: map[partition.NodeID]*topology.Registration{}, labels: map[string]string{},
+		book: reports.NewBook(),
+	}
+	w.told = &brokers{
+		w: w, positions: map[survey.Replica]survey.Position{}, caught: map[survey.Replica]bool{}, mute: map[partition.NodeID]bool{},
 	}
 	w.store = memstore.New(w.clock)
 	t.Cleanup(func() { _ = w.store.Close() })
@@ -175,11 +187,19 @@ func newWorld(t *testing.T) *world {
 		}
 		o := &office{store: w.store}
 		v := &views{Follower: topology.NewFollower(w.store, log, w.clock)}
-		c := catalog.New(catalog.Config{Store: w.store, Views: v, Office: o, Clock: w.clock, NewUUID: w.newUUID, Log: log, ReplicasMax: 5})
-		w.coords[name] = &coordinator{office: o, catalog: c, views: v, loop: reconcile.New(reconcile.Config{
-			Store: w.store, Views: v, Office: o, Clock: w.clock, Log: log, Metrics: metrics,
-			Planner: &reconcile.Planner{Creating: c.Creating, Grace: 10 * time.Minute},
-		})}
+		c := catalog.New(catalog.Config{
+			Store: w.store, Views: v, Office: o, Clock: w.clock, NewUUID: w.newUUID, Log: log, Reports: w.book, ReplicasDefault: 3,
+		})
+		w.coords[name] = &coordinator{office: o, catalog: c, views: v}
+		w.coords[name].operator = operator.New(operator.Config{
+			Store: w.store, Views: v, Office: o, Catalog: c, Reports: w.book, Survey: w.told, Clock: w.clock, NewUUID: w.newUUID, Log: log,
+		})
+		w.coords[name].loop = reconcile.New(reconcile.Config{
+			Store: w.store, Views: v, Office: o, Clock: w.clock, Log: log, Metrics: metrics, Reports: w.book, Survey: w.told,
+			Planner: &reconcile.Planner{
+				Creating: c.Creating, Grace: 10 * time.Minute, MovesAtOnce: 2, DeadAfter: time.Hour, NewUUID: w.newUUID,
+			},
+		})
 	}
 	return w
 }
@@ -236,6 +256,13 @@ func (w *world) do(words []string) (string, error) {
 		return "", err
 	case "show":
 		return w.show()
+	case "brokers":
+		return w.showBrokers(), nil
+	case "report", "position", "mute", "speak", "caught":
+		w.active()
+		return "", w.say(words)
+	case "drain", "undrain", "decommission", "recommission", "canstop", "alter", "reassign", "transfer", "recover":
+		return w.operate(words)
 	default:
 		return "", fmt.Errorf("unknown command %q", words[0])
 	}
@@ -307,14 +334,12 @@ func (w *world) create(words []string) (string, error) {
 }
 
 func (w *world) activate(what string) error {
-	name, index, _ := strings.Cut(what, "/")
-	v := w.active().views.View()
-	id := partition.ID{Topic: v.Names[topology.Name{Namespace: topology.DefaultNamespace, Topic: name}], Index: partition.Index(number(index))}
-	a, ok := v.Partition(id)
-	if !ok {
-		return fmt.Errorf("no partition %s", what)
+	w.active()
+	id, a, err := w.named(what)
+	if err != nil {
+		return err
 	}
-	value, err := topology.Encode(a.Value.Activate(0))
+	value, err := topology.Encode(a.Activate(0))
 	if err != nil {
 		return err
 	}
@@ -336,52 +361,6 @@ func (w *world) fail(words []string) error {
 		return how
 	})
 	return err
-}
-
-func (w *world) show() (string, error) {
-	v := topology.NewFollower(w.store, slog.New(slog.DiscardHandler), w.clock)
-	if err := v.Refresh(w.ctx); err != nil {
-		return "", err
-	}
-	view := v.View()
-	var lines []string
-	for name, id := range view.Names {
-		lines = append(lines, fmt.Sprintf("name %s = %s", name, id))
-	}
-	for id, topic := range view.Topics {
-		state := ""
-		if topic.Value.Deleted != nil {
-			state = " deleted"
-		}
-		lines = append(lines, fmt.Sprintf("topic %s %s partitions=%d rf=%d%s",
-			id, topic.Value.Name, topic.Value.Partitions, topic.Value.ReplicationFactor, state))
-	}
-	for id, all := range view.Partitions {
-		if len(all) > 20 {
-			lines = append(lines, fmt.Sprintf("partitions %s: %d", id, len(all)))
-			continue
-		}
-		for i, a := range all {
-			lines = append(lines, describe(id, i, a.Value))
-		}
-	}
-	slices.Sort(lines)
-	if len(lines) == 0 {
-		return "nothing\n", nil
-	}
-	return strings.Join(lines, "\n") + "\n", nil
-}
-
-func describe(topic partition.UUID, index int, a topology.Assignment) string {
-	members := func(set []partition.Member) string {
-		var ids []string
-		for _, m := range set {
-			ids = append(ids, strconv.FormatUint(uint64(m.Broker), 10))
-		}
-		return strings.Join(ids, ",")
-	}
-	return fmt.Sprintf("partition %s/%02d epoch=%d %s leader=%d@%d members=%s base=%d:%s",
-		topic, index, a.Epoch, a.Status, a.Leader.Broker, a.Leader.Incarnation, members(a.Members), a.Base.Epoch, members(a.Base.Members))
 }
 
 func options(words []string) map[string]string {

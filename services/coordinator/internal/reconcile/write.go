@@ -18,18 +18,31 @@ type writer struct {
 	raced    bool           // a compare failed
 }
 
-// batches cuts nominations so that each fits one Txn.
-func batches(all []Nomination) [][]Nomination {
-	var cut [][]Nomination
+// lives are the brokers whose live keys a change compares: that the one leader went and the other came is what it rests on.
+func (c Change) lives() []partition.NodeID {
+	if c.Why == "" {
+		return nil
+	}
+	return []partition.NodeID{c.Given, c.Next.Leader.Broker}
+}
+
+// batches cuts changes so that each fits one Txn.
+func batches(all []Change) [][]Change {
+	var cut [][]Change
 	from := 0
 	brokers := map[partition.NodeID]struct{}{}
-	for i, n := range all {
-		brokers[n.Given], brokers[n.Next.Leader.Broker] = struct{}{}, struct{}{}
-		if i-from == nominationsPerTxn || (len(brokers) > brokersPerTxn && i > from) {
+	note := func(c Change) {
+		for _, id := range c.lives() {
+			brokers[id] = struct{}{}
+		}
+	}
+	for i, c := range all {
+		note(c)
+		if i-from == changesPerTxn || (len(brokers) > brokersPerTxn && i > from) {
 			cut = append(cut, all[from:i])
 			from = i
 			clear(brokers)
-			brokers[n.Given], brokers[n.Next.Leader.Broker] = struct{}{}, struct{}{}
+			note(c)
 		}
 	}
 	if from < len(all) {
@@ -38,9 +51,9 @@ func batches(all []Nomination) [][]Nomination {
 	return cut
 }
 
-// nominate writes a batch in one Txn; where that fails, each alone, so that one changed partition does not keep the others waiting.
-func (w *writer) nominate(ctx context.Context, batch []Nomination) error {
-	ok, err := w.tryNominate(ctx, batch)
+// change writes a batch in one Txn; where that fails, each alone, so that one changed partition does not keep the others waiting.
+func (w *writer) change(ctx context.Context, batch []Change) error {
+	ok, err := w.tryChange(ctx, batch)
 	if err != nil || ok {
 		return err
 	}
@@ -49,7 +62,7 @@ func (w *writer) nominate(ctx context.Context, batch []Nomination) error {
 		return nil
 	}
 	for i := range batch {
-		ok, err := w.tryNominate(ctx, batch[i:i+1])
+		ok, err := w.tryChange(ctx, batch[i:i+1])
 		if err != nil {
 			return err
 		}
@@ -60,19 +73,19 @@ func (w *writer) nominate(ctx context.Context, batch []Nomination) error {
 	return nil
 }
 
-func (w *writer) tryNominate(ctx context.Context, batch []Nomination) (bool, error) {
+func (w *writer) tryChange(ctx context.Context, batch []Change) (bool, error) {
 	var compares []topology.Compare
 	var ops []topology.Op
 	brokers := map[partition.NodeID]struct{}{}
-	for _, n := range batch {
-		key := topology.PartitionKey(n.ID)
-		value, err := topology.Encode(n.Next)
+	for _, c := range batch {
+		key := topology.PartitionKey(c.ID)
+		value, err := topology.Encode(c.Next)
 		if err != nil {
 			return false, err //nolint:wrapcheck // names the type.
 		}
 		ops = append(ops, topology.Op{Key: key, Value: value})
-		compares = append(compares, topology.Compare{Key: key, Target: topology.CompareModRevision, Want: n.ModRevision})
-		for _, id := range []partition.NodeID{n.Given, n.Next.Leader.Broker} {
+		compares = append(compares, topology.Compare{Key: key, Target: topology.CompareModRevision, Want: c.ModRevision})
+		for _, id := range c.lives() {
 			if _, have := brokers[id]; !have {
 				brokers[id] = struct{}{}
 				compares = append(compares, w.liveness(id))
@@ -83,12 +96,25 @@ func (w *writer) tryNominate(ctx context.Context, batch []Nomination) (bool, err
 	if !ok || err != nil {
 		return false, err
 	}
-	for _, n := range batch {
-		w.loop.cfg.Metrics.nominations.WithLabelValues(string(n.Why)).Inc()
-		w.loop.cfg.Log.Info("nominated leader", "partition", n.ID.String(), "epoch", uint64(n.Next.Epoch),
-			"node", uint64(n.Next.Leader.Broker), "incarnation", uint64(n.Next.Leader.Incarnation), "why", string(n.Why))
+	for _, c := range batch {
+		w.done(c)
 	}
 	return true, nil
+}
+
+// done tells of a change that was written.
+func (w *writer) done(c Change) {
+	cfg := w.loop.cfg
+	cfg.Planner.Done(c, cfg.Clock.Now())
+	if c.Why != "" {
+		cfg.Metrics.nominations.WithLabelValues(string(c.Why)).Inc()
+		cfg.Log.Info("nominated leader", "partition", c.ID.String(), "epoch", uint64(c.Next.Epoch),
+			"node", uint64(c.Next.Leader.Broker), "incarnation", uint64(c.Next.Leader.Incarnation), "why", string(c.Why))
+	}
+	if c.Move != "" {
+		cfg.Metrics.moves.WithLabelValues(string(c.Move), string(c.Reason)).Inc()
+		cfg.Log.Info("changed members", "partition", c.ID.String(), "epoch", uint64(c.Next.Epoch), "step", string(c.Move), "why", string(c.Reason))
+	}
 }
 
 // liveness compares that a broker's live key is as the plan saw it.
@@ -100,10 +126,10 @@ func (w *writer) liveness(id partition.NodeID) topology.Compare {
 	return compare
 }
 
-func (w *writer) lost(n Nomination) {
+func (w *writer) lost(c Change) {
 	w.raced = true
 	w.loop.cfg.Metrics.lost.Inc()
-	w.loop.cfg.Log.Debug("nomination lost a race", "partition", n.ID.String(), "epoch", uint64(n.Next.Epoch))
+	w.loop.cfg.Log.Debug("change lost a race", "partition", c.ID.String(), "epoch", uint64(c.Next.Epoch))
 }
 
 func (w *writer) collect(ctx context.Context, c Collection) error {
