@@ -128,6 +128,7 @@ func fillState(response wirecapnp.Response, state replica.State, standings []rep
 	out.SetSizeBytes(state.SizeBytes)
 	out.SetDurability(state.Durability)
 	out.SetActive(state.Active)
+	out.SetDamaged(uint32(state.Damaged)) //nolint:gosec // a length.
 	list, err := out.NewReplicas(int32(len(standings)))
 	if err != nil {
 		return err

@@ -112,7 +112,7 @@ func (r *Replica) ListOffset(ctx context.Context, l ListOffset) (ListedOffset, e
 	switch {
 	case l.Epoch > v.epoch:
 		return ListedOffset{}, staleEpoch("list offsets", l.Epoch, v.epoch)
-	case !v.active:
+	case !v.active && (v.unfit == "" || l.Where == Latest): // a log that nobody leads has a start, and no end that is known
 		return ListedOffset{}, r.inactive("list offsets of ", v)
 	}
 	out := ListedOffset{Offset: v.logStart, Epoch: v.epoch, HighWatermark: v.hw, LogStart: v.logStart, LocalStart: v.start()}
