@@ -137,7 +137,7 @@ func (s *stream) same() {
 func (s *stream) whole() {
 	s.t.Helper()
 	var last any
-	eventually(s.t, 2*time.Minute, func() bool {
+	eventually(s.t, time.Minute, func() bool {
 		for _, in := range s.files {
 			all, err := s.c.Partitions(s.t, in.topic)
 			if last = fmt.Sprintf("%s: %+v %v", in.topic, all, err); err != nil {
