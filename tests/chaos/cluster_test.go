@@ -342,7 +342,7 @@ func (s *several) wipe(name string) {
 	if err := os.RemoveAll(filepath.Join(s.c.Dir, name)); err != nil {
 		s.t.Fatal(err)
 	}
-	s.c.Restart(s.t, name)
+	s.c.Supervise(s.t, name)
 	s.together()
 }
 
