@@ -22,4 +22,5 @@ const (
 	scrubIntervalMax = 365 * 24 * time.Hour
 	compactRateMax   = 1 << 30
 	compactMemoryMax = 16 << 30
+	drainTimeoutMax  = 10 * time.Minute
 )
