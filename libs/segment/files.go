@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/vfs"
 )
 
@@ -16,8 +17,8 @@ import (
 type Files struct {
 	fs       vfs.FS
 	limit    int
-	pool     *Pool     // nil = none
-	scanners sync.Pool // *Scanner
+	pool     *pool.Pool // nil = none
+	scanners sync.Pool  // *Scanner
 
 	mu struct {
 		sync.Mutex
@@ -46,7 +47,7 @@ func NewFiles(fsys vfs.FS, limit int) *Files {
 }
 
 // Recycle has dropped segments go into a pool and new ones come from it. Before any segment is opened.
-func (f *Files) Recycle(p *Pool) { f.pool = p }
+func (f *Files) Recycle(p *pool.Pool) { f.pool = p }
 
 // Open tells how many files are open.
 func (f *Files) Open() int {

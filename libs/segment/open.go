@@ -3,7 +3,6 @@ package segment
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/batch"
 )
@@ -39,6 +39,7 @@ type Open struct {
 	file      *File
 	index     Index
 	allocated int64 // bytes of disk that the file has, as far as we know
+	recycled  int64 // the file's size while it ends in bytes of an earlier life; 0 = it does not
 	vectors   [][]byte
 
 	mu struct {
@@ -56,12 +57,12 @@ func Create(files *Files, dir string, base partition.Offset, tag, chain uint64, 
 	name := dir + "/" + Name(base, LogPart)
 	o := &Open{files: files, index: Index{Summary: Summary{Base: base, End: base, Tag: tag, Chain: chain}}}
 	if files.pool != nil && expect > 0 {
-		size, err := files.pool.take(name, dir, 2*expect)
+		size, err := files.pool.Take(name, base, tag, 2*expect)
 		if err != nil {
 			return nil, fault.Wrap(op, err)
 		}
 		if size > 0 {
-			o.file, o.allocated = files.File(name), size
+			o.file, o.allocated, o.recycled = files.File(name), size, size
 			return o, nil
 		}
 	}
@@ -80,6 +81,9 @@ func Create(files *Files, dir string, base partition.Offset, tag, chain uint64, 
 func Adopt(files *Files, dir string, x *Index, size int64) *Open {
 	o := &Open{files: files, file: files.File(dir + "/" + Name(x.Base, LogPart)), index: *x, allocated: max(x.Size, size)}
 	o.mu.written, o.mu.synced = x.Size, x.Size
+	if pool.IsRecycled(size) {
+		o.recycled = size
+	}
 	return o
 }
 
@@ -118,6 +122,7 @@ func (o *Open) Append(frames []Frame) error {
 	if err := o.reserve(handle, size); err != nil {
 		return diskError(fmt.Sprintf("grow segment %d", o.index.Base), err)
 	}
+	o.fill(size)
 	_, err = handle.Writev(o.vectors, o.index.Size)
 	clear(o.vectors) // the messages are the caller's again
 	if cap(o.vectors) > keptVectors {
@@ -130,6 +135,19 @@ func (o *Open) Append(frames []Frame) error {
 		o.index.Add(&frames[i].Header, frames[i].Next)
 	}
 	return nil
+}
+
+// zeros are written behind the last batch in a recycled file, up to the end of its page.
+var zeros = make([]byte, extentUnit) //nolint:gochecknoglobals // never written
+
+// fill makes a write into a recycled file, of size bytes, end with a page: for a part of one the kernel would have to read the rest first.
+// The next append writes over the zeros, which are no batch.
+func (o *Open) fill(size int64) {
+	end := o.index.Size + size
+	rest := min(-end&(extentUnit-1), o.recycled-end)
+	if fresh := o.index.Size == 0 || (end-1)/extentUnit > (o.index.Size-1)/extentUnit; fresh && rest > 0 {
+		o.vectors = append(o.vectors, zeros[:rest])
+	}
 }
 
 // dirty pins the file until a sync covers size.
@@ -172,7 +190,7 @@ func (o *Open) Rewind() error {
 	if err != nil {
 		return poisoned(fmt.Sprintf("cut segment %d", o.index.Base), err)
 	}
-	o.allocated = o.index.Size
+	o.allocated, o.recycled = o.index.Size, 0
 	if err := handle.Truncate(o.index.Size); err != nil {
 		return poisoned(fmt.Sprintf("cut segment %d", o.index.Base), err)
 	}
@@ -226,7 +244,7 @@ func (o *Open) truncate(size int64) error {
 	if err != nil {
 		return poisoned(fmt.Sprintf("cut segment %d", o.index.Base), err)
 	}
-	o.allocated = size
+	o.allocated, o.recycled = size, 0
 	return nil
 }
 
@@ -256,7 +274,7 @@ func (o *Open) CutAt(place Place, last *batch.Header) error {
 	if err := handle.Truncate(x.Size); err != nil {
 		return poisoned(fmt.Sprintf("cut segment %d", x.Base), err)
 	}
-	o.index, o.allocated = x, x.Size
+	o.index, o.allocated, o.recycled = x, x.Size, 0
 	o.mu.Lock()
 	o.mu.synced = 0
 	o.mu.Unlock()
@@ -288,77 +306,6 @@ func (o *Open) Abandon() {
 func (o *Open) Remove() error {
 	o.Abandon()
 	return removeFile(o.file, false)
-}
-
-// removeFile takes the index and the log away, durably, the proof before what it proves. With recycle, the log may go into the pool.
-func removeFile(file *File, recycle bool) error {
-	files, fsys, dir := file.files, file.files.fs, path.Dir(file.name)
-	if err := removeIndex(fsys, file.name); err != nil {
-		return err
-	}
-	unused := file.retire()
-	moved := false
-	var err error
-	if recycle && unused && files.pool != nil {
-		moved, err = files.pool.give(file.name)
-	}
-	if !moved && err == nil {
-		if err = fsys.Remove(file.name); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	}
-	if err == nil {
-		err = fsys.SyncDir(dir)
-	}
-	return poisoned("remove segment", err)
-}
-
-// removeIndex takes the index away, durably; nothing is done if there is none.
-func removeIndex(fsys vfs.FS, logName string) error {
-	err := fsys.Remove(indexName(logName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = fsys.SyncDir(path.Dir(logName))
-	}
-	return poisoned("remove index", err)
-}
-
-func indexName(logName string) string {
-	return logName[:len(logName)-len(logSuffix)] + indexSuffix
-}
-
-// WriteIndex replaces the index file of a segment whose batches are durable. Its own bytes are not synced: a crash leaves it as it was, whole,
-// or with a wrong checksum.
-func WriteIndex(fsys vfs.FS, dir string, x *Index) error {
-	return writeFile(fsys, dir+"/"+Name(x.Base, IndexPart), x.AppendTo(nil), false)
-}
-
-// writeFile replaces a file; with sync its bytes are durable before it has its name, and the name before it returns.
-func writeFile(fsys vfs.FS, name string, p []byte, sync bool) error {
-	temp := name + TempSuffix
-	file, err := fsys.Open(temp, vfs.Write|vfs.Create)
-	if err != nil {
-		return err
-	}
-	err = file.Truncate(0)
-	if err == nil {
-		_, err = file.WriteAt(p, 0)
-	}
-	if err == nil && sync {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, fsys.Remove(temp))
-	}
-	if err := fsys.Rename(temp, name); err != nil {
-		return err
-	}
-	if sync {
-		return fsys.SyncDir(path.Dir(name))
-	}
-	return nil
 }
 
 func closedOf(file *File, x *Index) *Closed {

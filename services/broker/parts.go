@@ -166,6 +166,11 @@ func (b *Broker) newScrubber(all *roster.Roster) (func(context.Context) error, e
 	s, err := scrub.New(scrub.Config{Rate: int64(b.cfg.ScrubRate), Interval: b.cfg.ScrubInterval}, scrub.Deps{
 		FS: b.deps.FS, Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics, Rand: b.deps.Rand, Do: all.Bulk,
 		Segments: func() []scrub.Segment { return sealedSegments(all) },
+		Look: func(s scrub.Segment) {
+			if r, ok := all.Replica(s.Partition); ok && r.ID() == s.Replica {
+				r.Examine(s.Base)
+			}
+		},
 	})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // says what was attempted.

@@ -45,7 +45,7 @@ const (
 func (p *program) benchProduce() *cobra.Command {
 	var output, codec string
 	var batchBytes, recordSize int64
-	clients := 1
+	clients, spread := 1, false
 	cfg := load.ProduceConfig{InFlight: 4, Duration: 10 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "produce",
@@ -53,7 +53,7 @@ func (p *program) benchProduce() *cobra.Command {
 		Long: `Publish for a while and tell the rates, the latency of a publish and the durability that was reached.
 
 A publish is one call with as many records as fit --batch-bytes, at least one. Each client has a connection of its own and --in-flight
-publishes under way.`,
+publishes under way. With --spread each of these has a partition of its own, in turn, instead of one that the client chooses.`,
 		Example: "  sq bench produce --topic bench --record-size 100 --batch-bytes 64KiB --in-flight 8 --duration 10s -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,6 +68,13 @@ publishes under way.`,
 			r := report{Command: "produce", Topic: cfg.Topic, RecordSize: cfg.RecordSize, BatchBytes: cfg.BatchBytes, InFlight: cfg.InFlight, Clients: clients}
 			cfg.Topic = p.topicName(cfg.Topic)
 			return p.runBench(cmd.Context(), r, output, func(ctx context.Context, all []*sq.Client) (load.Result, error) {
+				if spread {
+					topic, err := all[0].Topic(ctx, cfg.Topic)
+					if err != nil {
+						return load.Result{}, err
+					}
+					cfg.Partitions = len(topic.Partitions)
+				}
 				return load.Produce(ctx, all, cfg)
 			})
 		},
@@ -79,6 +86,7 @@ publishes under way.`,
 	f.Var(bytesFlag{&batchBytes}, "batch-bytes", "bytes of the values in a publish; with 1, one record each")
 	f.IntVar(&cfg.InFlight, "in-flight", cfg.InFlight, "publishes of a client under way")
 	f.Var(oneOf{&codec, []string{sq.None.String(), sq.S2.String(), sq.LZ4.String(), sq.Zstd.String()}}, "codec", "compression: none, s2, lz4 or zstd")
+	f.BoolVar(&spread, "spread", false, "a partition for each publish under way")
 	f.BoolVar(&cfg.Compressible, "compressible", false, "publish text instead of random bytes")
 	outputFlag(cmd, &output)
 	return cmd

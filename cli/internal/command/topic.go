@@ -325,6 +325,9 @@ func (p *program) describe(t *controlv1.Topic) error {
 		if s.GetActive() {
 			state = "active"
 		}
+		if n := s.GetDamagedRanges(); n > 0 {
+			state += fmt.Sprintf(", %d damaged", n)
+		}
 		if s.GetError() != "" {
 			state += ": " + s.GetError()
 		}

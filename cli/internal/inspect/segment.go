@@ -9,6 +9,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/batch"
 )
@@ -123,7 +124,7 @@ func frames(ctx context.Context, files vfs.FS, name string, visit func(*segment.
 			return err
 		}
 	}
-	if errors.Is(s.Err(), segment.ErrFrame) && segment.IsRecycled(size) {
+	if errors.Is(s.Err(), segment.ErrFrame) && pool.IsRecycled(size) {
 		return nil // what lies behind the batches is of the file's earlier life
 	}
 	if s.Err() != nil {

@@ -21,6 +21,8 @@ type ProduceConfig struct {
 	Codec      sq.Codec
 	// Compressible fills values with repeating text instead of random bytes.
 	Compressible bool
+	// Partitions is how many the topic has where each publisher is to have a partition of its own, in turn; 0 = the SDK chooses.
+	Partitions int
 }
 
 // Result of a run.
@@ -108,11 +110,17 @@ func Produce(ctx context.Context, clients []*sq.Client, cfg ProduceConfig) (Resu
 	m := &meter{start: time.Now()}
 	stop := m.start.Add(cfg.Duration)
 	var running sync.WaitGroup
+	publishers := 0
 	for _, producer := range producers {
 		for range cfg.InFlight {
+			var to []sq.SendOption
+			if cfg.Partitions > 0 {
+				to = append(to, sq.ToPartition(publishers%cfg.Partitions))
+			}
+			publishers++
 			running.Go(func() {
 				for ctx.Err() == nil && time.Now().Before(stop) {
-					publish(ctx, m, producer, records)
+					publish(ctx, m, producer, records, to)
 				}
 			})
 		}
@@ -128,9 +136,9 @@ func Produce(ctx context.Context, clients []*sq.Client, cfg ProduceConfig) (Resu
 	return m.result(), err
 }
 
-func publish(ctx context.Context, m *meter, producer *sq.Producer, records []sq.Record) {
+func publish(ctx context.Context, m *meter, producer *sq.Producer, records []sq.Record, to []sq.SendOption) {
 	start := time.Now()
-	results, err := producer.SendBatch(ctx, records)
+	results, err := producer.SendBatch(ctx, records, to...)
 	if err != nil {
 		if ctx.Err() == nil {
 			m.failed(err)

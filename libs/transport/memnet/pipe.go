@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -14,10 +15,18 @@ import (
 // window is how many bytes are under way in one direction before a writer blocks.
 const window = 256 << 10
 
+// What was read lends its memory to what is written next: as many buffers are kept, each of so many bytes at least.
+const (
+	spares    = 4
+	spareSize = 4 << 10
+	spareUnit = 64 << 10 // what they are a multiple of
+)
+
 // chunk is bytes under way, or the end of the stream where data is nil.
 type chunk struct {
-	data []byte
-	due  time.Time
+	data   []byte // of buffer; what was read is taken off
+	buffer []byte
+	due    time.Time
 }
 
 // pipe is one direction of a connection.
@@ -29,6 +38,7 @@ type pipe struct {
 		sync.Mutex
 		queue   []chunk
 		size    int
+		spare   [][]byte
 		ended   bool  // the writer is done
 		broken  error // both ends get it
 		unread  bool  // the reader is gone
@@ -129,7 +139,10 @@ func (p *pipe) takeLocked(b []byte, drip int) (int, error) {
 		k := copy(b[n:], head.data)
 		n += k
 		if head.data = head.data[k:]; len(head.data) == 0 {
-			p.mu.queue = p.mu.queue[1:]
+			if cap(head.buffer) >= spareSize && len(p.mu.spare) < spares {
+				p.mu.spare = append(p.mu.spare, head.buffer)
+			}
+			p.mu.queue = slices.Delete(p.mu.queue, 0, 1)
 		}
 	}
 	p.mu.size -= n
@@ -156,7 +169,7 @@ func (p *pipe) write(b []byte) (int, error) {
 			continue
 		}
 		n := min(len(b)-done, window-p.mu.size)
-		p.putLocked(append([]byte{}, b[done:done+n]...))
+		p.putLocked(append(p.bufferLocked(n), b[done:done+n]...))
 		done += n
 		if done == len(b) {
 			return done, nil
@@ -164,9 +177,24 @@ func (p *pipe) write(b []byte) (int, error) {
 	}
 }
 
+// bufferLocked gives an empty buffer for n bytes.
+func (p *pipe) bufferLocked(n int) []byte {
+	if n < spareSize {
+		return make([]byte, 0, n)
+	}
+	for i, buffer := range p.mu.spare {
+		if cap(buffer) >= n {
+			p.mu.spare = slices.Delete(p.mu.spare, i, i+1)
+			return buffer[:0]
+		}
+	}
+	p.mu.spare = nil // they are too small for what is written now
+	return make([]byte, 0, (n+spareUnit-1)/spareUnit*spareUnit)
+}
+
 func (p *pipe) putLocked(data []byte) {
 	// A chunk that is due before an earlier one still waits for it: the queue is read from its head only.
-	p.mu.queue = append(p.mu.queue, chunk{data, p.clock.Now().Add(p.link.state().delay)})
+	p.mu.queue = append(p.mu.queue, chunk{data, data, p.clock.Now().Add(p.link.state().delay)})
 	p.mu.size += len(data)
 	p.wakeLocked()
 }
@@ -194,7 +222,7 @@ func (p *pipe) dropIfDoneLocked() {
 func (p *pipe) abandon() {
 	p.update(func() {
 		p.mu.unread = true
-		p.mu.queue, p.mu.size = nil, 0
+		p.mu.queue, p.mu.size, p.mu.spare = nil, 0, nil
 		p.dropIfDoneLocked()
 	})
 }

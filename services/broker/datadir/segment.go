@@ -10,6 +10,7 @@ import (
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
@@ -89,7 +90,7 @@ func (c *segmentCheck) run(file vfs.File, index *segment.Index) {
 	}
 	c.expect(index)
 	ev := c.evidence(index)
-	ev.Recycled = segment.IsRecycled(size)
+	ev.Recycled = pool.IsRecycled(size)
 	if c.opts.Quick {
 		ev.CheckFrom = size
 	} else {

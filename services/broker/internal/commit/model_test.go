@@ -3,6 +3,7 @@ package commit
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -72,7 +73,7 @@ func (w *world) close() error {
 
 // Power fails before every operation of a workload, and for some of these before every operation of the recovery.
 func TestCrashAtEveryOperation(t *testing.T) {
-	tried, points := 0, 0
+	tried, points, recycled := 0, 0, 0
 	for seed := range sample().workloads {
 		inner := memfs.New()
 		faulty := newFaulty(inner)
@@ -82,6 +83,9 @@ func TestCrashAtEveryOperation(t *testing.T) {
 				return
 			}
 			points++
+			if c.Op == faultfs.Rename && strings.HasPrefix(c.Path, "pool/") {
+				recycled++
+			}
 			for i, crashed := range survivors(inner, seed<<32|uint64(c.Number), sample().states) {
 				tried++
 				again := crashed.CrashAll()
@@ -97,7 +101,10 @@ func TestCrashAtEveryOperation(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
-	t.Logf("%d crash states at %d crash points", tried, points)
+	if recycled == 0 && sample().workloads > 1 {
+		t.Error("no file was recycled")
+	}
+	t.Logf("%d crash states at %d crash points, %d files were recycled", tried, points, recycled)
 }
 
 func crashInRecovery(t testing.TB, w *world, inner *memfs.FS, number int) (tried int) {

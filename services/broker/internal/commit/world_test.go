@@ -15,6 +15,7 @@ import (
 	"github.com/seedqueue/sq/libs/clock"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
@@ -106,7 +107,7 @@ func (w *world) snapshot() *world {
 // open starts a life on what a file system holds, and compares what it finds with the lists.
 func (w *world) open(fsys vfs.FS) error {
 	w.fsys = fsys
-	j, state, err := journal.Open(journal.Config{FS: fsys, Dir: "journal", Create: !w.made, Log: discard(), Limits: journal.Limits{CheckpointBytes: 4 << 10}})
+	j, state, err := w.openJournal(fsys)
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -115,6 +116,11 @@ func (w *world) open(fsys vfs.FS) error {
 		return err
 	}
 	files := segment.NewFiles(fsys, 2)
+	spare, err := pool.New(fsys, "pool", pool.Limits{FileBytes: 1 << 10, PoolBytes: 256 << 10})
+	if err != nil {
+		return err
+	}
+	files.Recycle(spare)
 	w.c, err = ByHand(Config{
 		Journal: j, Workers: inline(), Mode: w.mode, Log: discard(), Metrics: prometheus.NewRegistry(),
 		Limits: Limits{RingBytes: journal.MinRingBytes, SmallBytes: 6 << 10}, Failed: func(err error) { w.failed = errors.Join(w.failed, err) },
@@ -142,6 +148,10 @@ func (w *world) open(fsys vfs.FS) error {
 		}
 	}
 	return nil
+}
+
+func (w *world) openJournal(fsys vfs.FS) (*journal.Journal, journal.State, error) {
+	return journal.Open(journal.Config{FS: fsys, Dir: "journal", Create: !w.made, Log: discard(), Limits: journal.Limits{CheckpointBytes: 4 << 10}})
 }
 
 func (w *world) openLog(l *list, files *segment.Files) error {
@@ -270,7 +280,7 @@ func (w *world) step(rng *rand.Rand) error {
 			if rng.IntN(3) > 0 {
 				group = append(group, l)
 				for range 1 + rng.IntN(3) {
-					if err := l.append(1+rng.IntN(1500), rng.IntN(15) == 0); err != nil {
+					if err := l.append(1+rng.IntN(1500), rng.IntN(8) == 0); err != nil {
 						return err
 					}
 				}
@@ -278,7 +288,7 @@ func (w *world) step(rng *rand.Rand) error {
 		}
 		return w.commit(group...)
 	case p < 45: // a lone one
-		if err := l.append(1+rng.IntN(1500), rng.IntN(15) == 0); err != nil {
+		if err := l.append(1+rng.IntN(1500), rng.IntN(8) == 0); err != nil {
 			return err
 		}
 		return w.commit(l)
@@ -300,7 +310,8 @@ func (w *world) step(rng *rand.Rand) error {
 	case p < 85:
 		l.leader.HW = l.acked
 		return nil
-	case p < 92:
+	case p < 95:
+		l.leader.HW = l.acked
 		return l.sealAndDrop(rng)
 	default:
 		if ring := w.c.mu.ring; ring != nil {
@@ -359,9 +370,8 @@ func (l *list) sealAndDrop(rng *rand.Rand) error {
 		}
 		l.sealed = s.End
 		l.leader.Base = l.log.Tail().SegmentBase
-		break
 	}
-	if rng.IntN(3) == 0 {
+	if rng.IntN(2) == 0 {
 		l.dropped = l.sealed
 		return l.log.DropBefore(l.sealed)
 	}

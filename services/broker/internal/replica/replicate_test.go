@@ -1,13 +1,16 @@
 package replica
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
@@ -219,4 +222,113 @@ func latest(n *clusterNode) <-chan indexed {
 	answer := make(chan indexed, 1)
 	n.r.mail.Post(func() { n.r.index(func(o partition.Offset, err error) { answer <- indexed{o, err} }) })
 	return answer
+}
+
+// A learner joins and leaves while an epoch goes on: it gets the log, counts for nothing, and is told apart; then it becomes a member in the
+// place of another, and a later leader.
+func TestLearner(t *testing.T) {
+	c := newCluster(t, 3)
+	one, two, three := c.nodes[0], c.nodes[1], c.nodes[2]
+	c.elect(one)
+	one.mustPublish("a", "b")
+	c.converged()
+	four := c.add(4)
+	learns := func(nodes ...*clusterNode) {
+		c.register.mu.Lock()
+		c.register.mu.value.Learners = c.members(nodes...)
+		c.register.mu.revision++
+		c.register.mu.Unlock()
+		c.tell()
+	}
+	learns(four)
+	c.converged(one, four)
+	standings := func() map[partition.NodeID]Standing {
+		out := map[partition.NodeID]Standing{}
+		all, err := one.r.Standings(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			out[s.Member.Broker] = s
+		}
+		return out
+	}
+	end := one.r.State().End
+	c.until("its own word", func() bool { return standings()[4].HighWatermark == end })
+	want := Standing{Member: four.self, Learner: true, Match: end, HighWatermark: end}
+	if diff := cmp.Diff(want, standings()[4], cmpopts.IgnoreFields(Standing{}, "LastHeard")); diff != "" {
+		t.Error(diff)
+	}
+	// With 2 and 3 away, 1 and the learner are no majority.
+	c.link(one, two, false)
+	c.link(one, three, false)
+	answer := one.publish(batch.BuildOptions{}, "c")
+	c.until("the learner has it", func() bool { return four.r.State().End == one.r.State().End })
+	if len(answer) > 0 {
+		t.Fatalf("a learner was counted: %+v", <-answer)
+	}
+	c.link(one, two, true)
+	c.link(one, three, true)
+	c.until("ack", func() bool { return len(answer) > 0 })
+	learns()
+	if _, ok := standings()[4]; ok {
+		t.Error("it is still there")
+	}
+	one.mustPublish("d")
+	if four.r.State().End == one.r.State().End {
+		t.Error("it still learns")
+	}
+	learns(four)
+	c.elect(one, one, two, four)
+	if s := standings(); s[4].Learner || len(s) != 3 {
+		t.Errorf("standings %+v", s)
+	}
+	two.kill()
+	one.mustPublish("e") // with 4
+	one.kill()
+	two.start()
+	c.elect(four, one, two, four)
+	if diff := cmp.Diff([]string{"a", "b", "c", "d", "e"}, four.read(0)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// After a power cut of all at a random moment, what was acknowledged is there.
+func TestPowerCutOfAll(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		c := newCluster(t, 3)
+		var want []string
+		c.elect(c.nodes[0])
+		leader := c.nodes[0]
+		for life := range 4 {
+			for i := range 1 + rng.IntN(5) {
+				v := fmt.Sprintf("%d.%d.%d", seed, life, i)
+				leader.mustPublish(v)
+				want = append(want, v)
+			}
+			for i := range rng.IntN(4) {
+				leader.publish(batch.BuildOptions{}, fmt.Sprintf("unknown %d", i))
+			}
+			for range rng.IntN(6) { // some of it happens
+				for _, n := range c.nodes {
+					n.step()
+				}
+			}
+			c.net = nil
+			for _, n := range c.nodes {
+				n.power(rng)
+			}
+			for _, n := range c.nodes {
+				n.start()
+			}
+			leader = c.nodes[rng.IntN(3)]
+			c.elect(leader)
+			got := slices.DeleteFunc(leader.read(0), func(v string) bool { return strings.HasPrefix(v, "unknown") })
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("seed %d, after life %d: %s", seed, life, diff)
+			}
+		}
+		c.converged()
+	}
 }

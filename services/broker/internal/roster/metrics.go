@@ -44,15 +44,21 @@ func (g gauge) desc() *prometheus.Desc {
 	return prometheus.NewDesc("sq_broker_"+g.name, g.help, nil, nil)
 }
 
+func poolDesc() *prometheus.Desc {
+	return prometheus.NewDesc("sq_broker_pool_bytes", "Bytes of dropped segment files that are kept to be written again.", nil, nil)
+}
+
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, g := range gauges() {
 		out <- g.desc()
 	}
+	out <- poolDesc()
 }
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
+	out <- prometheus.MustNewConstMetric(poolDesc(), prometheus.GaugeValue, float64(c.r.pool.Bytes()))
 	all := gauges()
 	sums := make([]float64, len(all))
 	for _, rep := range c.r.replicas() {

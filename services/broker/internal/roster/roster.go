@@ -14,6 +14,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
@@ -72,6 +73,7 @@ type Roster struct {
 	commit  *commit.Committer // the same
 	started chan struct{}     // closed when workers is set
 	files   *segment.Files
+	pool    *pool.Pool
 	metrics *replica.Metrics
 	swaps   chan struct{} // tokens of activatingMax
 	opens   chan struct{} // tokens of openingMax
@@ -138,11 +140,16 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	if err := commit.Replay(deps.FS, deps.Journal, logDir, deps.Log); err != nil {
 		return nil, err //nolint:wrapcheck // says what was attempted.
 	}
+	spare, err := openPool(deps.FS)
+	if err != nil {
+		return nil, err
+	}
 	r := &Roster{
-		cfg: cfg, deps: deps, files: segment.NewFiles(deps.FS, openFilesMax), metrics: replica.NewMetrics(deps.Metrics),
+		cfg: cfg, deps: deps, files: segment.NewFiles(deps.FS, openFilesMax), pool: spare, metrics: replica.NewMetrics(deps.Metrics),
 		swaps: make(chan struct{}, activatingMax), opens: make(chan struct{}, openingMax),
 		failed: make(chan error, 1), retry: make(chan struct{}, 1), started: make(chan struct{}), compact: turn,
 	}
+	r.files.Recycle(spare)
 	r.mu.held, r.mu.here = map[partition.UUID]*held{}, map[partition.ID][]*held{}
 	r.mu.serving = map[partition.ID]*replica.Replica{}
 	r.mu.kept = make(map[partition.UUID]partition.ID, len(deps.State.Replicas))
@@ -175,6 +182,7 @@ func (r *Roster) Run(ctx context.Context) error {
 	parts.Go(func() { r.follow(ctx) })
 	parts.Go(func() { r.tick(ctx) })
 	parts.Go(func() { r.keepMarks(ctx) })
+	parts.Go(func() { r.keepPool(ctx) })
 	select {
 	case <-ctx.Done():
 	case err = <-r.failed:

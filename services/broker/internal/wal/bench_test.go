@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/osfs"
@@ -57,12 +58,12 @@ func BenchmarkRecycled(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	pool, err := segment.NewPool(fsys, "pool", segment.PoolLimits{FileBytes: 1 << 20, PoolBytes: 1 << 30})
+	spare, err := pool.New(fsys, "pool", pool.Limits{FileBytes: 1 << 20, PoolBytes: 1 << 30})
 	if err != nil {
 		b.Fatal(err)
 	}
 	files := segment.NewFiles(fsys, 8)
-	files.Recycle(pool)
+	files.Recycle(spare)
 	l, _, err := Open(b.Context(), Config{FS: fsys, Dir: testDir, Tag: testTag, Files: files}, Evidence{})
 	if err != nil {
 		b.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/proto/batch"
 )
@@ -214,7 +215,7 @@ func TestEveryCutIsFoundAndClassified(t *testing.T) {
 			if r.Class != segment.Corrupt || r.End != v.proven(i, len(v.batches)) || len(r.Faults) != 1 || r.Faults[0].From != last {
 				t.Fatalf("cut at byte %d, below the mark: %s, end %d, faults %+v", n, r.Class, r.End, r.Faults)
 			}
-		case segment.IsRecycled(int64(n)) && r.Class == segment.Clean && r.End == last: // what lies behind may be of an earlier life
+		case pool.IsRecycled(int64(n)) && r.Class == segment.Clean && r.End == last: // what lies behind may be of an earlier life
 		case whole != (r.Class == segment.Clean) || !whole != (r.Class == segment.Torn) || r.End != last:
 			t.Fatalf("cut at byte %d: %s, end %d, want %d", n, r.Class, r.End, last)
 		}

@@ -236,10 +236,13 @@ func TestSealAndDrop(t *testing.T) {
 	}
 	held.Close()
 
+	if err := l.DropBefore(bases[4]); err != nil || l.Start() != bases[3] {
+		t.Fatalf("start is %d, want %d while nothing of the segment behind is durable: %v", l.Start(), bases[3], err)
+	}
+	mustSync(t, l)
 	if err := l.DropBefore(bases[4]); err != nil {
 		t.Fatal(err)
 	}
-	mustSync(t, l)
 	again, r := mustOpen(t, inner.CrashNone(), Evidence{})
 	if r.Start != bases[4] || r.SnapshotEnd != bases[4] || !bytes.Equal(r.Snapshot, []byte{3}) || r.Class != segment.Clean {
 		t.Errorf("after dropping everything sealed: %+v", r)

@@ -10,6 +10,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/libs/segment/segmenttest"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/proto/batch"
@@ -39,11 +40,11 @@ func (m *model) config(fsys vfs.FS) Config {
 		return nil
 	}}
 	if m.pooled {
-		pool, err := segment.NewPool(fsys, "pool", segment.PoolLimits{FileBytes: 4 << 10, PoolBytes: 256 << 10})
+		spare, err := pool.New(fsys, "pool", pool.Limits{FileBytes: 4 << 10, PoolBytes: 256 << 10})
 		if err != nil {
 			m.leader.TB.Fatalf("open pool: %v", err)
 		}
-		files.Recycle(pool)
+		files.Recycle(spare)
 	}
 	return cfg
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
+	"github.com/seedqueue/sq/libs/segment/pool"
 	"github.com/seedqueue/sq/services/broker/internal/replay"
 )
 
@@ -64,7 +65,7 @@ func (r *recovery) adoptLast(base partition.Offset) error {
 // here, and what Assess needs.
 func (r *recovery) evidence(base partition.Offset, size int64) (prefix *segment.Index, proven int64, ev segment.Evidence) {
 	l := r.l
-	ev = segment.Evidence{Synced: max(base, r.sealed), Committed: r.ev.HW, Recycled: segment.IsRecycled(size)}
+	ev = segment.Evidence{Synced: max(base, r.sealed), Committed: r.ev.HW, Recycled: pool.IsRecycled(size)}
 	if x, err := segment.LoadIndex(l.fs, l.path(base, segment.IndexPart)); err == nil && x.Base == base && x.Tag == l.tag {
 		ev.Synced = max(ev.Synced, x.End)
 		if x.Size <= size {

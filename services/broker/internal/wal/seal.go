@@ -124,8 +124,8 @@ func (l *Log) DropBefore(o partition.Offset) error {
 		return err
 	}
 	for len(l.sealed) > 0 && l.sealed[0].Summary().End <= o {
-		if len(l.sealed) == 1 && len(l.closed) == 0 && (l.open == nil || l.open.Summary().Size == 0) {
-			break // only this file says where the log is
+		if len(l.sealed) == 1 && len(l.closed) == 0 && (l.open == nil || l.mark.Load().Offset <= l.open.Summary().Base) {
+			break // only this file says, after a crash, where the log is and what chain it has
 		}
 		oldest := l.sealed[0]
 		l.sealed = l.sealed[1:]

@@ -45,13 +45,17 @@ func (t *Topics) askLeaders(ctx context.Context, topic topology.Topic, states []
 	var group errgroup.Group
 	group.SetLimit(t.limits.Leaders)
 	for i, state := range states {
-		if !state.GetActive() {
-			continue
-		}
+		id := partition.ID{Topic: topic.ID, Index: partition.Index(i)}
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, t.limits.StateTimeout)
 			defer cancel()
-			got, err := t.caller.PartitionState(ctx, partition.ID{Topic: topic.ID, Index: partition.Index(i)})
+			if !state.GetActive() {
+				if why := t.caller.Unfit(ctx, id); why != nil {
+					state.Error = why.Error()
+				}
+				return nil
+			}
+			got, err := t.caller.PartitionState(ctx, id)
 			if err != nil {
 				state.Active, state.Error = false, err.Error()
 				return nil
@@ -68,6 +72,7 @@ func fillState(out *controlv1.Partition, in upstream.State) {
 	out.LogStart, out.LocalStart = int64(in.LogStart), int64(in.LocalStart)
 	out.TierEnd, out.ExportedEnd, out.SealedEnd = int64(in.TierEnd), int64(in.ExportedEnd), int64(in.SealedEnd)
 	out.HighWatermark, out.End, out.LocalBytes = int64(in.HighWatermark), int64(in.End), int64(in.SizeBytes)
+	out.DamagedRanges = int32(min(in.Damaged, 1<<30))
 	switch in.Durability {
 	case wirecapnp.Durability_fsyncQuorum:
 		out.Durability = "fsync-quorum"

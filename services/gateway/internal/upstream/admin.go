@@ -70,6 +70,7 @@ type State struct {
 	SizeBytes                                                  uint64
 	Durability                                                 wirecapnp.Durability
 	Active                                                     bool
+	Damaged                                                    int // ranges of the leader's log that cannot be read
 }
 
 // PartitionState asks a partition's leader about it. The error is a fault.
@@ -94,7 +95,7 @@ func (c *Caller) PartitionState(ctx context.Context, id partition.ID) (State, er
 		Epoch: partition.Epoch(s.Epoch()), LogStart: partition.Offset(s.LogStart()), LocalStart: partition.Offset(s.LocalStart()),
 		TierEnd: partition.Offset(s.TierEnd()), ExportedEnd: partition.Offset(s.ExportedEnd()), SealedEnd: partition.Offset(s.SealedEnd()),
 		End: partition.Offset(s.End()), HighWatermark: partition.Offset(s.HighWatermark()), SizeBytes: s.SizeBytes(),
-		Durability: s.Durability(), Active: s.Active(),
+		Durability: s.Durability(), Active: s.Active(), Damaged: int(s.Damaged()),
 	}, nil
 }
 

@@ -188,6 +188,12 @@ func (ln *lane) send(it *item, pause bool) {
 				return
 			}
 		}
+		if leader == (route.Leader{}) && it.turn.lasts(err) {
+			if why := ln.lanes.caller.Unfit(it.ctx, ln.id); why != nil {
+				ln.settle(it, why)
+				return
+			}
+		}
 		if err == nil {
 			continue // those in flight at an earlier leader have landed: look again
 		}
