@@ -173,7 +173,8 @@ func (n *clusterNode) step() (did bool) {
 	if n.r == nil {
 		return false
 	}
-	did = n.r.Step()
+	did = n.r.Due()
+	n.r.Step()
 	did = n.errands.run() || did
 	for n.workers.Waiting() > 0 {
 		n.workers.Step(0)

@@ -182,16 +182,17 @@ func (r *Replica) run() {
 	r.stop()
 }
 
-// Step runs one round by hand if something has come, and tells whether it did. Only with Deps.Errands.
-func (r *Replica) Step() bool {
-	due := r.failure == nil && len(r.mail.Wake()) > 0
-	if due {
+// Due tells whether Step has something to do. Only with Deps.Errands.
+func (r *Replica) Due() bool { return r.failure == nil && len(r.mail.Wake()) > 0 }
+
+// Step runs one round by hand if something has come.
+func (r *Replica) Step() {
+	if r.Due() {
 		<-r.mail.Wake()
 		if r.round(); r.failure != nil {
 			r.end()
 		}
 	}
-	return due
 }
 
 // round takes in what has come, acts, and shows the result.

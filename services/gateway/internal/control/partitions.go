@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -41,7 +42,7 @@ func leaders(table route.Table, topic topology.Topic) []*controlv1.Partition {
 }
 
 // askLeaders adds what only the leaders know.
-func (t *Topics) askLeaders(ctx context.Context, topic topology.Topic, states []*controlv1.Partition) {
+func (t *Topics) askLeaders(ctx context.Context, table route.Table, topic topology.Topic, states []*controlv1.Partition) {
 	var group errgroup.Group
 	group.SetLimit(t.limits.Leaders)
 	for i, state := range states {
@@ -61,6 +62,7 @@ func (t *Topics) askLeaders(ctx context.Context, topic topology.Topic, states []
 				return nil
 			}
 			fillState(state, got)
+			fillReplicas(state, got, table.View())
 			return nil
 		})
 	}
@@ -80,6 +82,20 @@ func fillState(out *controlv1.Partition, in upstream.State) {
 		out.Durability = "written-quorum"
 	default:
 		out.Durability = "none"
+	}
+}
+
+// fillReplicas shows the replicas as their leader sees them.
+func fillReplicas(out *controlv1.Partition, in upstream.State, v *topology.View) {
+	for _, r := range in.Replicas {
+		shown := &controlv1.Replica{
+			Broker: int64(r.Broker), Replica: r.ID.String(), Learner: r.Learner, Leader: int64(r.Broker) == out.GetLeader() && !r.Learner,
+			Match: int64(r.Match), Lag: max(int64(in.End)-int64(r.Match), 0), HighWatermark: int64(r.HighWatermark), Live: v.Brokers[r.Broker].Live != nil,
+		}
+		if !shown.GetLeader() {
+			shown.LastHeard = durationpb.New(r.LastHeard)
+		}
+		out.Replicas = append(out.Replicas, shown)
 	}
 }
 
