@@ -149,7 +149,7 @@ func (b *Broker) newRoster(l life, watch *disk.Watch, peers *peer.Peers, stream 
 	}
 	return roster.New(roster.Config{ //nolint:wrapcheck // says what was attempted.
 		Node: b.cfg.node(), Incarnation: l.claim.Incarnation, Claimed: l.claim.Guard.Want, Cluster: l.cluster, Sync: sync,
-		CompactRate: int64(b.cfg.CompactRate), CompactMemory: int64(b.cfg.CompactMemory),
+		CompactRate: int64(b.cfg.CompactRate), CompactMemory: int64(b.cfg.CompactMemory), CatchUpRate: int64(b.cfg.CatchUpRate),
 		Redo: redo, Commit: commit.Limits{RingBytes: int64(b.cfg.JournalSize)},
 	}, roster.Deps{
 		FS: b.deps.FS, Disk: watch, Journal: stream, State: state, Store: b.deps.Store, View: b.follower,
