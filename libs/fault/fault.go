@@ -54,7 +54,8 @@ type Error struct {
 	Err error
 	// RetryAfter is a hint for Overloaded and Unavailable, 0 = none.
 	RetryAfter time.Duration
-	// Offset: OffsetTrimmed = log start; OffsetTiered = local start; OffsetOutOfRange = high watermark; OutOfOrder = next sequence.
+	// Offset: OffsetTrimmed = log start; OffsetTiered = local start; OffsetOutOfRange = high watermark; OutOfOrder = next sequence;
+	// Corrupt = behind the damage, 0 = not known.
 	Offset uint64
 	// Epoch that the answering replica knows, 0 = not told.
 	Epoch uint64

@@ -246,6 +246,7 @@ struct PartitionState @0xbc1c5c6d7e8f001c {
   active @10 :Bool;
   leader @11 :UInt64;        # broker id, 0 = none known
   replicas @12 :List(ReplicaState);  # members and learners, filled by the leader
+  damaged @13 :UInt32;       # ranges of its log that cannot be read
 }
 
 struct ReplicaState @0xbd2c5c6d7e8f112d {

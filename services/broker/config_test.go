@@ -32,6 +32,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		"scrub-rate: 1KiB is outside 64KiB":       func(c *broker.Config) { c.ScrubRate = 1 << 10 },
 		"compact-rate: 1KiB is outside 64KiB":     func(c *broker.Config) { c.CompactRate = 1 << 10 },
 		"compact-memory: 0 is outside 1MiB":       func(c *broker.Config) { c.CompactMemory = 0 },
+		"catch-up-rate: 1KiB is outside 1MiB":     func(c *broker.Config) { c.CatchUpRate = 1 << 10 },
 		"scrub-interval: 0s is outside 1s":        func(c *broker.Config) { c.ScrubInterval = 0 },
 		"lease-ttl: 1s is outside 2s to 1m0s":     func(c *broker.Config) { c.LeaseTTL = time.Second },
 		"lease-ttl: 1h0m0s is outside 2s to 1m0s": func(c *broker.Config) { c.LeaseTTL = time.Hour },

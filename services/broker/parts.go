@@ -143,7 +143,7 @@ func (b *Broker) newRoster(l life, watch *disk.Watch, peers *peer.Peers, stream 
 	}
 	return roster.New(roster.Config{ //nolint:wrapcheck // says what was attempted.
 		Node: b.cfg.node(), Incarnation: l.claim.Incarnation, Claimed: l.claim.Guard.Want, Cluster: l.cluster, Sync: sync,
-		CompactRate: int64(b.cfg.CompactRate), CompactMemory: int64(b.cfg.CompactMemory),
+		CompactRate: int64(b.cfg.CompactRate), CompactMemory: int64(b.cfg.CompactMemory), CatchUpRate: int64(b.cfg.CatchUpRate),
 		Redo: redo, Commit: commit.Limits{RingBytes: int64(b.cfg.JournalSize)},
 	}, roster.Deps{
 		FS: b.deps.FS, Disk: watch, Journal: stream, State: state, Store: b.deps.Store, View: b.follower,
@@ -160,6 +160,11 @@ func (b *Broker) newScrubber(all *roster.Roster) (func(context.Context) error, e
 	s, err := scrub.New(scrub.Config{Rate: int64(b.cfg.ScrubRate), Interval: b.cfg.ScrubInterval}, scrub.Deps{
 		FS: b.deps.FS, Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics, Rand: b.deps.Rand, Do: all.Bulk,
 		Segments: func() []scrub.Segment { return sealedSegments(all) },
+		Look: func(s scrub.Segment) {
+			if r, ok := all.Replica(s.Partition); ok && r.ID() == s.Replica {
+				r.Examine(s.Base)
+			}
+		},
 	})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // says what was attempted.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
@@ -19,7 +20,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/datadir"
 )
 
-// A bit of a sealed segment flips under a running broker: the scrubber says so once, and the broker stays ready.
+// A bit of a sealed segment flips under a running broker: the scrubber says so once, the range is not served until it is good again, and the broker stays ready.
 func TestScrub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -64,6 +65,18 @@ sq_broker_scrub_faults_total 1
 		}
 		if report, err := datadir.Verify(t.Context(), disk, ".", datadir.Options{Active: true}); err != nil || report.Clean() {
 			t.Errorf("%+v, %v", report, err)
+		}
+		_, err := fetch(t.Context(), client, 0, 0)
+		if f := wantKind(t, err, fault.Corrupt); f.Offset != 1 || !strings.Contains(f.Error(), name) {
+			t.Errorf("a fetch of what is damaged: %v, behind it %d", err, f.Offset)
+		}
+		if got, err := fetch(t.Context(), client, 1, 0); err != nil || len(got.Values) != 2 {
+			t.Errorf("a fetch behind what is damaged: %+v, %v", got, err)
+		}
+		flip(t, disk, name, 300) // as a repair would
+		time.Sleep(11 * time.Second)
+		if _, err := fetch(t.Context(), client, 0, 0); err != nil {
+			t.Errorf("a fetch of what is good again: %v", err)
 		}
 		if err := n.end(); err != nil {
 			t.Error(err)

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seedqueue/sq/cli/internal/load"
+	"github.com/seedqueue/sq/cli/internal/sheet"
+	"github.com/seedqueue/sq/cli/internal/value"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/sdk/go/sq"
 )
@@ -85,10 +87,10 @@ publishes under way. With --spread each of these has a partition of its own, in 
 	f := cmd.Flags()
 	benchFlags(cmd, &cfg.Topic, &clients, &cfg.Duration)
 	recordSize, batchBytes, codec = 100, 64<<10, sq.None.String()
-	f.Var(bytesFlag{&recordSize}, "record-size", "bytes of a record's value, 1 to 1MiB")
-	f.Var(bytesFlag{&batchBytes}, "batch-bytes", "bytes of the values in a publish; with 1, one record each")
+	f.Var(value.Bytes{To: &recordSize}, "record-size", "bytes of a record's value, 1 to 1MiB")
+	f.Var(value.Bytes{To: &batchBytes}, "batch-bytes", "bytes of the values in a publish; with 1, one record each")
 	f.IntVar(&cfg.InFlight, "in-flight", cfg.InFlight, "publishes of a client under way")
-	f.Var(oneOf{&codec, []string{sq.None.String(), sq.S2.String(), sq.LZ4.String(), sq.Zstd.String()}}, "codec", "compression: none, s2, lz4 or zstd")
+	f.Var(value.OneOf{To: &codec, Legal: []string{sq.None.String(), sq.S2.String(), sq.LZ4.String(), sq.Zstd.String()}}, "codec", "compression: none, s2, lz4 or zstd")
 	f.BoolVar(&spread, "spread", false, "a partition for each publish under way")
 	f.BoolVar(&cfg.Compressible, "compressible", false, "publish text instead of random bytes")
 	outputFlag(cmd, &output)
@@ -172,7 +174,7 @@ func (p *program) runBench(
 	}
 	_, err = fmt.Fprintf(p.env.Stdout,
 		"%.0f records/s  %s/s  (%d records in %.1f s, %s)\nlatency ms: p50 %.2f  p90 %.2f  p99 %.2f  p99.9 %.2f  max %.2f\n",
-		r.RecordsPerSecond, sizeText(int64(r.BytesPerSecond)), r.Records, r.Seconds, r.Durability,
+		r.RecordsPerSecond, sheet.Size(int64(r.BytesPerSecond)), r.Records, r.Seconds, r.Durability,
 		r.Latency.P50, r.Latency.P90, r.Latency.P99, r.Latency.P999, r.Latency.Max)
 	if r.Errors > 0 && err == nil {
 		err = fmt.Errorf("%d publishes failed, the first: %s", r.Errors, r.FirstError)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seedqueue/sq/cli/internal/record"
+	"github.com/seedqueue/sq/cli/internal/value"
 	"github.com/seedqueue/sq/sdk/go/sq"
 )
 
@@ -100,7 +101,7 @@ func (o *consumeOptions) position(p *program) (sq.Position, error) {
 	if offset, err := strconv.ParseInt(o.from, 10, 64); err == nil && offset >= 0 {
 		return sq.Offset(offset), nil
 	}
-	t, err := parseTime(o.from, p.env.Now())
+	t, err := value.ParseTime(o.from, p.env.Now())
 	if err != nil {
 		return nil, usagef("--from: %w; or earliest, latest, an offset", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/seedqueue/sq/cli/internal/value"
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/fault/faultwire"
 	controlv1 "github.com/seedqueue/sq/proto/gen/sq/control/v1"
@@ -33,33 +34,8 @@ const (
 
 func outputFlag(cmd *cobra.Command, output *string) {
 	*output = outputText
-	cmd.Flags().VarP(oneOf{output, []string{outputText, outputJSON}}, "output", "o", "text or json")
+	cmd.Flags().VarP(value.OneOf{To: output, Legal: []string{outputText, outputJSON}}, "output", "o", "text or json")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputText, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// oneOf is a flag with few legal values.
-type oneOf struct {
-	to    *string
-	legal []string
-}
-
-func (o oneOf) String() string {
-	if o.to == nil {
-		return ""
-	}
-	return *o.to
-}
-
-func (o oneOf) Type() string { return "string" }
-
-func (o oneOf) Set(value string) error {
-	for _, legal := range o.legal {
-		if value == legal {
-			*o.to = value
-			return nil
-		}
-	}
-	return fmt.Errorf("legal are %v", o.legal)
 }
 
 // control runs a call of the control API within its time.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seedqueue/sq/cli/internal/line"
 	"github.com/seedqueue/sq/cli/internal/record"
+	"github.com/seedqueue/sq/cli/internal/value"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/sdk/go/sq"
 )
@@ -63,15 +64,15 @@ func (p *program) produce() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "read records from this file; - is standard input, which is also read where there is no VALUE")
 	o.format = record.Lines
-	f.Var(oneOf{&o.format, []string{record.Lines, record.Raw, record.JSON}}, "format", "lines, raw or json")
+	f.Var(value.OneOf{To: &o.format, Legal: []string{record.Lines, record.Raw, record.JSON}}, "format", "lines, raw or json")
 	f.StringVar(&o.key, "key", "", "key of all records that bring none")
 	f.StringArrayVar(&o.headers, "header", nil, "name=value, added to all records; may be repeated")
 	f.IntVar(&o.partition, "partition", -1, "partition of all records, whatever their keys")
-	f.Var(bytesFlag{&o.batchBytes}, "batch-bytes", "largest batch before compression, 1KiB to 8MiB; the topic's own limit bounds it too")
+	f.Var(value.Bytes{To: &o.batchBytes}, "batch-bytes", "largest batch before compression, 1KiB to 8MiB; the topic's own limit bounds it too")
 	o.linger = sq.DefaultLinger
 	f.DurationVar(&o.linger, "linger", o.linger, "how long a batch waits for more records")
 	o.codec = sq.None.String()
-	f.Var(oneOf{&o.codec, []string{sq.None.String(), sq.S2.String(), sq.LZ4.String(), sq.Zstd.String()}}, "codec", "compression: none, s2, lz4 or zstd")
+	f.Var(value.OneOf{To: &o.codec, Legal: []string{sq.None.String(), sq.S2.String(), sq.LZ4.String(), sq.Zstd.String()}}, "codec", "compression: none, s2, lz4 or zstd")
 	outputFlag(cmd, &o.output)
 	return cmd
 }

@@ -94,6 +94,6 @@ Exit codes: 0 done, 1 failed, 2 not understood; doctor has its own.`,
 	flags.StringVar(&p.addr, "addr", p.env.lookup(defaultAddr, "SQ_ADDR"), "data address of a gateway, host:port, several with commas (SQ_ADDR)")
 	flags.StringVar(&p.api, "api", p.env.lookup(defaultAPI, "SQ_API", "SQ_REST"), "control address of a gateway (gRPC), host:port, several with commas (SQ_API)")
 	flags.StringVar(&p.namespace, "namespace", p.env.lookup("", "SQ_NAMESPACE"), "namespace of the topic; empty = default (SQ_NAMESPACE)")
-	root.AddCommand(p.dev(), p.produce(), p.consume(), p.topic(), p.bench(), p.inspect(), p.doctor(), p.version())
+	root.AddCommand(p.dev(), p.produce(), p.consume(), p.topic(), p.cluster(), p.admin(), p.bench(), p.inspect(), p.doctor(), p.version())
 	return root
 }

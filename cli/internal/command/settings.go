@@ -1,13 +1,12 @@
 package command
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/seedqueue/sq/libs/config"
+	"github.com/seedqueue/sq/cli/internal/value"
 	controlv1 "github.com/seedqueue/sq/proto/gen/sq/control/v1"
 )
 
@@ -21,19 +20,19 @@ type topicSettings struct {
 
 func (s *topicSettings) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(spanFlag{&s.retention}, "retention", "delete records older than this; 0s = never")
-	f.Var(bytesFlag{&s.retentionBytes}, "retention-bytes", "delete the oldest records of a partition above this size; 0 = never")
-	f.Var(spanFlag{&s.local}, "local-retention", "keep records of this age on the brokers' disks, although the bucket has them")
-	f.Var(bytesFlag{&s.localBytes}, "local-retention-bytes", "keep this much of a partition on the brokers' disks, although the bucket has it")
-	f.Var(bytesFlag{&s.segmentBytes}, "segment-bytes", "size at which a segment is closed, 64KiB to 1GiB; 0 = 128MiB")
-	f.Var(spanFlag{&s.segmentAge}, "segment-age", "age at which a segment is closed; 0s = 1h")
-	f.Var(spanFlag{&s.maxLag}, "tier-max-lag", "seal early, so that the bucket is at most this far behind; 0s = off")
-	f.Var(oneOf{&s.cleanup, []string{"delete", "compact"}}, "cleanup",
+	f.Var(value.Span{To: &s.retention}, "retention", "delete records older than this; 0s = never")
+	f.Var(value.Bytes{To: &s.retentionBytes}, "retention-bytes", "delete the oldest records of a partition above this size; 0 = never")
+	f.Var(value.Span{To: &s.local}, "local-retention", "keep records of this age on the brokers' disks, although the bucket has them")
+	f.Var(value.Bytes{To: &s.localBytes}, "local-retention-bytes", "keep this much of a partition on the brokers' disks, although the bucket has it")
+	f.Var(value.Bytes{To: &s.segmentBytes}, "segment-bytes", "size at which a segment is closed, 64KiB to 1GiB; 0 = 128MiB")
+	f.Var(value.Span{To: &s.segmentAge}, "segment-age", "age at which a segment is closed; 0s = 1h")
+	f.Var(value.Span{To: &s.maxLag}, "tier-max-lag", "seal early, so that the bucket is at most this far behind; 0s = off")
+	f.Var(value.OneOf{To: &s.cleanup, Legal: []string{"delete", "compact"}}, "cleanup",
 		"delete (by retention only) or compact (keep the newest record of each key, on the brokers only)")
-	f.Var(spanFlag{&s.tombstoneAge}, "tombstone-age", "with --cleanup compact: how long a null value stays; 0s = 24h")
+	f.Var(value.Span{To: &s.tombstoneAge}, "tombstone-age", "with --cleanup compact: how long a null value stays; 0s = 24h")
 	f.BoolVar(&s.noTier, "no-tier", false, "keep everything on the brokers only")
-	f.Var(oneOf{&s.durability, []string{"quorum", "relaxed"}}, "durability", "what an ack means: quorum (fsynced by a majority) or relaxed (written by a majority)")
-	f.Var(bytesFlag{&s.batchBytes}, "batch-bytes", "largest batch, 1KiB to 8MiB; 0 = 1MiB")
+	f.Var(value.OneOf{To: &s.durability, Legal: []string{"quorum", "relaxed"}}, "durability", "what an ack means: quorum (fsynced by a majority) or relaxed (written by a majority)")
+	f.Var(value.Bytes{To: &s.batchBytes}, "batch-bytes", "largest batch, 1KiB to 8MiB; 0 = 1MiB")
 }
 
 // topic gives what the flags say, and the field mask of those that were named.
@@ -83,28 +82,4 @@ func unsetZero(d time.Duration) *durationpb.Duration {
 		return nil
 	}
 	return durationpb.New(d)
-}
-
-// sizeText shows a size with a unit, rounded where it is not whole.
-func sizeText(n int64) string {
-	for _, unit := range []struct {
-		name string
-		size int64
-	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if n >= unit.size && n%unit.size != 0 {
-			return fmt.Sprintf("%.1f%s", float64(n)/float64(unit.size), unit.name)
-		}
-	}
-	if n < 1<<10 {
-		return fmt.Sprintf("%dB", n)
-	}
-	return config.Bytes(n).String()
-}
-
-// recordsText counts records.
-func recordsText(n int64) string {
-	if n == 1 {
-		return "1 record"
-	}
-	return fmt.Sprintf("%d records", n)
 }

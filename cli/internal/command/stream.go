@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/cli/internal/line"
+	"github.com/seedqueue/sq/cli/internal/sheet"
 	"github.com/seedqueue/sq/sdk/go/sq"
 )
 
@@ -151,7 +152,7 @@ type partialError struct {
 }
 
 func (e *partialError) Error() string {
-	return fmt.Sprintf("%v (before it %s stored, %d not acknowledged)", e.err, recordsText(e.stored), e.failed)
+	return fmt.Sprintf("%v (before it %s stored, %d not acknowledged)", e.err, sheet.Records(e.stored), e.failed)
 }
 func (e *partialError) Unwrap() error { return e.err }
 
@@ -172,10 +173,10 @@ func (p *program) summarize(s summary, output string) error {
 	}
 	rate := ""
 	if s.Seconds > 0 {
-		rate = "  " + sizeText(int64(float64(s.Bytes)/s.Seconds)) + "/s"
+		rate = "  " + sheet.Size(int64(float64(s.Bytes)/s.Seconds)) + "/s"
 	}
 	_, err := fmt.Fprintf(p.env.Stdout, "%s  %s  %s  %s  %.1f s%s\n",
-		where, recordsText(s.Records), sizeText(s.Bytes), s.Durability, s.Seconds, rate)
+		where, sheet.Records(s.Records), sheet.Size(s.Bytes), s.Durability, s.Seconds, rate)
 	return err
 }
 
@@ -218,7 +219,7 @@ func (g *progress) add(bytes int) {
 		if g.size > 0 {
 			part = fmt.Sprintf("%3d%%  ", min(100, 100*g.bytes/g.size))
 		}
-		fmt.Fprintf(g.out, "\r%s%d records  %s  %s/s\x1b[K", part, g.records, sizeText(g.bytes), sizeText(int64(float64(g.bytes)/now.Sub(g.start).Seconds())))
+		fmt.Fprintf(g.out, "\r%s%d records  %s  %s/s\x1b[K", part, g.records, sheet.Size(g.bytes), sheet.Size(int64(float64(g.bytes)/now.Sub(g.start).Seconds())))
 	}
 }
 

@@ -4,16 +4,15 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/seedqueue/sq/cli/internal/sheet"
+	"github.com/seedqueue/sq/cli/internal/value"
 	controlv1 "github.com/seedqueue/sq/proto/gen/sq/control/v1"
 )
 
@@ -68,7 +67,7 @@ func (p *program) topicCreate() *cobra.Command {
 		},
 	}
 	cmd.Flags().Int32Var(&partitions, "partitions", 0, "1 to 10000; 0 = 1. Cannot be changed later")
-	cmd.Flags().Int32Var(&replicas, "replication-factor", 0, "replicas of each partition; this release keeps 1")
+	cmd.Flags().Int32Var(&replicas, "replication-factor", 0, "replicas of each partition: 1, 3 or 5; 0 = 3 where there are as many brokers, else 1")
 	cmd.Flags().BoolVar(&in.ValidateOnly, "validate-only", false, "check only")
 	settings.flags(cmd)
 	outputFlag(cmd, &output)
@@ -94,12 +93,7 @@ func (p *program) topicList() *cobra.Command {
 			if output == outputJSON {
 				return p.print(all)
 			}
-			w := tabwriter.NewWriter(p.env.Stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "TOPIC\tPARTITIONS\tREPLICAS\tDURABILITY\tRETENTION")
-			for _, t := range all.GetTopics() {
-				fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", t.GetTopic(), t.GetPartitions(), t.GetReplicationFactor(), durability(t), retention(t))
-			}
-			return w.Flush()
+			return sheet.Topics(p.env.Stdout, all.GetTopics())
 		},
 	}
 	outputFlag(cmd, &output)
@@ -123,7 +117,7 @@ func (p *program) topicDescribe() *cobra.Command {
 				if output == outputJSON {
 					return p.print(t)
 				}
-				return p.describe(t)
+				return sheet.Topic(p.env.Stdout, t)
 			})
 		},
 	}
@@ -133,17 +127,22 @@ func (p *program) topicDescribe() *cobra.Command {
 
 func (p *program) topicAlter() *cobra.Command {
 	var output, etag string
+	var replicas int32
 	settings := &topicSettings{}
 	in := &controlv1.UpdateTopicRequest{}
 	cmd := &cobra.Command{
 		Use:               "alter NAME",
 		SuggestFor:        []string{"update", "edit", "set"},
 		Short:             "Change a topic's settings",
-		Example:           "  sq topic alter orders --retention 30d --segment-bytes 64MiB",
+		Example:           "  sq topic alter orders --retention 30d --segment-bytes 64MiB\n  sq topic alter orders --replication-factor 3",
 		Args:              takes,
 		ValidArgsFunction: p.completeTopics,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, paths := settings.topic(cmd)
+			if cmd.Flags().Changed("replication-factor") {
+				t.ReplicationFactor = replicas
+				paths = append(paths, "replication_factor")
+			}
 			if len(paths) == 0 {
 				return usagef("nothing to change: name a setting")
 			}
@@ -162,6 +161,7 @@ func (p *program) topicAlter() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().Int32Var(&replicas, "replication-factor", 0, "replicas of each partition: 1, 3 or 5; carried out a few partitions at a time")
 	cmd.Flags().StringVar(&etag, "etag", "", "refuse if the topic is not as it was when it had this etag")
 	cmd.Flags().BoolVar(&in.ValidateOnly, "validate-only", false, "check only")
 	settings.flags(cmd)
@@ -253,7 +253,7 @@ func (p *program) topicTrim() *cobra.Command {
 				in.BeforeOffset = &offset
 			}
 			if before != "" {
-				t, err := parseTime(before, p.env.Now())
+				t, err := value.ParseTime(before, p.env.Now())
 				if err != nil {
 					return usagef("--before-time: %w", err)
 				}
@@ -293,94 +293,4 @@ func (p *program) trim(ctx context.Context, in *controlv1.TrimTopicRequest, outp
 		}
 		return nil
 	})
-}
-
-// describe prints a topic for people.
-func (p *program) describe(t *controlv1.Topic) error {
-	w := tabwriter.NewWriter(p.env.Stdout, 0, 0, 2, ' ', 0)
-	for _, line := range [][2]string{
-		{"topic", t.GetTopic()},
-		{"namespace", t.GetNamespace()},
-		{"id", t.GetId()},
-		{"created", t.GetCreateTime().AsTime().Local().Format(time.RFC3339)},
-		{"partitions", fmt.Sprint(t.GetPartitions())},
-		{"replicas", fmt.Sprint(t.GetReplicationFactor())},
-		{"durability", durability(t)},
-		{"cleanup", cleanup(t)},
-		{"retention", retention(t)},
-		{"local retention", keep(t.GetLocalRetention().GetTime(), t.GetLocalRetention().GetBytes(), "the newest 1GiB or 1h of what the bucket has")},
-		{"segments", keep(t.GetSegment().GetAge(), t.GetSegment().GetBytes(), "")},
-		{"bucket", tier(t)},
-		{"largest batch", sizeText(int64(t.GetBatchBytesMax()))},
-		{"etag", t.GetEtag()},
-	} {
-		fmt.Fprintf(w, "%s\t%s\n", line[0], line[1])
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "\nPARTITION\tLEADER\tEPOCH\tSTATE\tLOG START\tLOCAL START\tTIER END\tCOMMITTED END\tLOCAL SIZE\tACK MEANS")
-	for _, s := range t.GetPartitionStates() {
-		state := "electing"
-		if s.GetActive() {
-			state = "active"
-		}
-		if s.GetError() != "" {
-			state += ": " + s.GetError()
-		}
-		if !s.GetActive() { // nobody can tell the rest
-			fmt.Fprintf(w, "%d\t-\t%d\t%s\t-\t-\t-\t-\t-\t-\n", s.GetPartition(), s.GetEpoch(), state)
-			continue
-		}
-		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n", s.GetPartition(), s.GetLeader(), s.GetEpoch(), state,
-			s.GetLogStart(), s.GetLocalStart(), s.GetTierEnd(), s.GetHighWatermark(), sizeText(s.GetLocalBytes()), s.GetDurability())
-	}
-	return w.Flush()
-}
-
-func tier(t *controlv1.Topic) string {
-	switch {
-	case t.GetTier().GetDisabled():
-		return "off"
-	case t.GetTier().GetMaxLag() != nil:
-		return "on, at most " + t.GetTier().GetMaxLag().AsDuration().String() + " behind"
-	default:
-		return "on"
-	}
-}
-
-func cleanup(t *controlv1.Topic) string {
-	if t.GetCleanup() != controlv1.Cleanup_CLEANUP_COMPACT {
-		return "delete"
-	}
-	age := 24 * time.Hour
-	if d := t.GetCompaction().GetTombstoneAge(); d != nil {
-		age = d.AsDuration()
-	}
-	return fmt.Sprintf("compact, null values stay %v", age)
-}
-
-func retention(t *controlv1.Topic) string {
-	return keep(t.GetRetention().GetTime(), t.GetRetention().GetBytes(), "for ever")
-}
-
-func keep(span *durationpb.Duration, bytes int64, otherwise string) string {
-	var parts []string
-	if span != nil {
-		parts = append(parts, span.AsDuration().String())
-	}
-	if bytes > 0 {
-		parts = append(parts, sizeText(bytes))
-	}
-	if len(parts) == 0 {
-		return otherwise
-	}
-	return strings.Join(parts, " or ")
-}
-
-func durability(t *controlv1.Topic) string {
-	if t.GetDurability() == controlv1.Durability_DURABILITY_RELAXED {
-		return "relaxed"
-	}
-	return "quorum"
 }

@@ -64,7 +64,15 @@ func aTopic(name string) *controlv1.Topic {
 		Segment: &controlv1.SegmentSettings{Bytes: 1 << 20, Age: durationpb.New(time.Hour)}, BatchBytesMax: 1 << 20,
 		CreateTime: timestamppb.New(time.Unix(0, 0)),
 		PartitionStates: []*controlv1.Partition{
-			{Partition: 0, Leader: 1, Epoch: 3, Active: true, HighWatermark: 12, LocalBytes: 1500, Durability: "fsync-quorum"},
+			{
+				Partition: 0, Leader: 1, Epoch: 3, Active: true, HighWatermark: 12, LocalBytes: 1500, Durability: "fsync-quorum", Members: []int64{1, 2},
+				Learners: []int64{3}, Lineage: "x", Move: &controlv1.Move{To: []int64{1, 3}, Reason: controlv1.MoveReason_MOVE_REASON_LOST, Started: true},
+				Replicas: []*controlv1.Replica{
+					{Broker: 1, Leader: true, Match: 14, Live: true},
+					{Broker: 2, Match: 11, Lag: 3, HighWatermark: 10, LastHeard: durationpb.New(20 * time.Millisecond)},
+					{Broker: 3, Learner: true, Match: 5, Lag: 9, LastHeard: durationpb.New(time.Second), Live: true},
+				},
+			},
 			{Partition: 1, Leader: 1, Epoch: 1, Error: "no answer"},
 		},
 	}
@@ -111,6 +119,7 @@ func startFake(t *testing.T) (*fakeTopics, command.Env) {
 	f := &fakeTopics{}
 	server := grpc.NewServer()
 	controlv1.RegisterTopicServiceServer(server, f)
+	controlv1.RegisterClusterServiceServer(server, &fakeCluster{topics: f})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(lis) }()
 	t.Cleanup(func() { server.Stop(); <-done })
@@ -195,9 +204,12 @@ func TestTopicRequests(t *testing.T) {
 func TestTopicShows(t *testing.T) {
 	_, env := startFake(t)
 	for args, want := range map[string][]string{
-		"list":                 {"TOPIC", "alpha", "beta", "quorum", "for ever"},
-		"list -o json":         {`"topic":`, `"alpha"`, `"beta"`},
-		"describe one":         {"one", "segments", "1h0m0s or 1MiB", "active", "fsync-quorum", "1.5KiB", "no answer"},
+		"list":         {"TOPIC", "alpha", "beta", "quorum", "for ever"},
+		"list -o json": {`"topic":`, `"alpha"`, `"beta"`},
+		"describe one": {"one", "segments", "1h0m0s or 1MiB", "active", "fsync-quorum", "1.5KiB", "no answer"},
+		"describe  one": {
+			"active, moving to 1,3 (lost), recovered by force", "1,2", "leader", "member, down", "20ms ago", "learner",
+		},
 		"describe one -o json": {`"highWatermark":`, `"12"`, `"etag":`},
 	} {
 		code, out, errs := run(t, env, append([]string{"topic"}, strings.Fields(args)...)...)
@@ -217,6 +229,8 @@ func TestUsageEndsWithTwo(t *testing.T) {
 		"produce a b --codec rle", "produce a b --header x", "produce a b --partition -2", "consume", "consume a -f --until-end", "consume a --from yesterday", "consume a --from 3",
 		"consume a -o yaml", "consume a -o json --format raw", "consume a -n -1", "bench", "bench produce --record-size 0", "bench produce --clients 0",
 		"dev --brokers -1", "dev extra",
+		"cluster", "cluster stauts", "cluster reassign t", "cluster reassign t/x --brokers 1", "cluster transfer-leader t", "cluster drain x", "cluster can-stop 0",
+		"cluster decommission", "admin", "admin force-recover t",
 	} {
 		code, out, errs := run(t, command.Env{}, strings.Fields(args)...)
 		if code != 2 || out != "" || !strings.HasPrefix(errs, "sq: ") || !strings.Contains(errs, "--help'") {

@@ -96,6 +96,7 @@ type survey struct {
 	topics  int
 	silent  []string // partitions whose leader does not answer or is not active
 	relaxed []string // topics whose own setting is weaker
+	damaged []string // partitions with ranges that cannot be read
 	weaker  []string // partitions whose acks are weaker than their topic's setting
 	future  time.Duration
 	looked  int // newest records that were read
@@ -117,6 +118,10 @@ func (d *doctor) topics(ctx context.Context) {
 			text = fmt.Sprintf("all of the first %d topics are served", s.topics)
 		}
 		d.add("partitions", OK, text, "")
+	}
+	if len(s.damaged) > 0 {
+		d.add("damage", Fail, "some records cannot be read: "+some(s.damaged), "The broker's log names file and offsets; 'sq inspect verify DIR' shows all of them. "+
+			"Replace a disk that reports errors. See docs/operations/disks.md.")
 	}
 	switch {
 	case len(s.weaker) > 0:
@@ -189,6 +194,10 @@ func (d *doctor) topic(ctx context.Context, s *survey, listed *controlv1.Topic) 
 	}
 	for _, p := range t.GetPartitionStates() {
 		id := fmt.Sprintf("%s/%d", name, p.GetPartition())
+		switch {
+		case p.GetDamagedRanges() > 0:
+			s.damaged = append(s.damaged, fmt.Sprintf("%s (%d ranges)", id, p.GetDamagedRanges()))
+		}
 		switch {
 		case p.GetError() != "":
 			s.silent = append(s.silent, fmt.Sprintf("%s (%s)", id, p.GetError()))

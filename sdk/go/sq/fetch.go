@@ -97,6 +97,10 @@ func (f *fetcher) judge(ctx context.Context, e *Error) (k chunk, final bool) {
 		}
 		f.offset = start
 		return k, false
+	case e.Kind == KindCorrupt && e.Offset > f.offset:
+		k.err = &CorruptError{Topic: f.stream.name, Partition: f.partition, Offset: f.offset, Next: e.Offset, Err: e}
+		f.offset = e.Offset
+		return k, false
 	case e.Kind == KindOffsetOutOfRange && f.started:
 		return k, false // a new leader may not know yet how far the log was committed
 	case e.Kind == KindNotFound:

@@ -26,7 +26,7 @@ type Error struct {
 	Err error
 	// RetryAfter is a server's hint, 0 = none.
 	RetryAfter time.Duration
-	// Offset goes with offsetTrimmed (log start), offsetOutOfRange (high watermark), outOfOrder (next sequence).
+	// Offset goes with offsetTrimmed (log start), offsetOutOfRange (high watermark), outOfOrder (next sequence), corrupt (behind the damage, 0 = not known).
 	Offset int64
 }
 

@@ -134,6 +134,9 @@ func (c *Committer) signal() {
 	}
 }
 
+// Due tells whether Step has something to do.
+func (c *Committer) Due() bool { return len(c.wake) > 0 }
+
 // Step runs rounds by hand if something has come, and tells whether it did. Only with ByHand.
 func (c *Committer) Step() bool {
 	select {

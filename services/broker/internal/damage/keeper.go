@@ -84,13 +84,13 @@ func (k *Keeper) Ranges() []quorum.Range {
 	return out
 }
 
-// Examine reads the segment that holds an offset again because something there could not be read. It tells whether more is damaged than was
-// known; that is durable then. It waits for the disk. Errors: DiskPoisoned, DiskFull.
-func (k *Keeper) Examine(at partition.Offset) (found bool, err error) {
+// Examine reads the segment that holds an offset again because something there could not be read, or can be again. It tells whether what is damaged
+// has changed; that is durable then. It waits for the disk. Errors: DiskPoisoned, DiskFull.
+func (k *Keeper) Examine(at partition.Offset) (news bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	found, err = k.cfg.Log.Examine(at)
-	if err != nil || !found {
+	news, err = k.cfg.Log.Examine(at)
+	if err != nil || !news {
 		return false, err //nolint:wrapcheck // says what was attempted.
 	}
 	return true, k.Keep()

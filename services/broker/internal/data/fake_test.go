@@ -126,6 +126,12 @@ func (f *fake) ListOffset(_ context.Context, at replica.ListOffset) (replica.Lis
 	return replica.ListedOffset{Offset: 9, Epoch: 5, HighWatermark: 20, LogStart: 2, LocalStart: 4}, f.note(at)
 }
 
+func (f *fake) Standings(context.Context) ([]replica.Standing, error) {
+	return []replica.Standing{{
+		Member: partition.Member{Broker: 3, Replica: partition.UUIDOf(3, 4)}, Learner: true, Match: 18, HighWatermark: 17, LastHeard: 1500 * time.Millisecond,
+	}}, nil
+}
+
 func (f *fake) Seal(context.Context) (replica.SealResult, error) {
 	if f.panics {
 		panic("asked to")

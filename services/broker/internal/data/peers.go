@@ -110,6 +110,8 @@ func fillPosition(out peercapnp.PositionsReply_Position, self partition.UUID, st
 	id.SetHi(hi)
 	id.SetLo(lo)
 	out.SetKnown(true)
+	out.SetPromised(uint64(state.Promised))
+	out.SetFaulty(state.Faulty)
 	out.SetLastEpoch(uint64(state.Epoch))
 	out.SetEnd(uint64(state.End))
 	out.SetHighWatermark(uint64(state.HighWatermark))

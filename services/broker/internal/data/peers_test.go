@@ -91,3 +91,30 @@ func TestPositions(t *testing.T) {
 		t.Error("a replica that is nowhere is known")
 	}
 }
+
+// What the leader knows of the other replicas reaches whoever describes the partition.
+func TestStandings(t *testing.T) {
+	_, addr := serve(t, &fake{})
+	reply, err := dial(t, addr, wirecapnp.Role_gateway).Call(t.Context(), func(r wirecapnp.Request) error {
+		in, err := r.NewPartitionState()
+		about(in)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Release()
+	out, err := reply.Response.PartitionState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := out.Replicas()
+	if err != nil || list.Len() != 1 {
+		t.Fatalf("%d replicas, %v", list.Len(), err)
+	}
+	r := list.At(0)
+	id, err := r.Replica()
+	if err != nil || r.Broker() != 3 || !r.Learner() || r.Match() != 18 || r.HighWatermark() != 17 || r.LastHeardMillis() != 1500 || id.Hi() != 3 || id.Lo() != 4 {
+		t.Errorf("replica %v, %v", r, err)
+	}
+}

@@ -95,26 +95,59 @@ func (s *Server) listOffsets(ctx context.Context, c *call) error {
 }
 
 // partitionState tells where a replica stands.
-func (s *Server) partitionState(_ context.Context, c *call) error {
+func (s *Server) partitionState(ctx context.Context, c *call) error {
 	in, err := c.req.Message.PartitionState()
 	r, _, err := s.find(in, err)
 	if err != nil {
 		return err
 	}
 	state := r.State()
-	return answer(c, wirecapnp.Response.NewPartitionState, func(out wirecapnp.PartitionState) {
-		out.SetEpoch(uint64(state.Epoch))
-		out.SetHighWatermark(uint64(state.HighWatermark))
-		out.SetLogStart(uint64(state.LogStart))
-		out.SetLocalStart(uint64(state.LocalStart))
-		out.SetEnd(uint64(state.End))
-		out.SetSealedEnd(uint64(state.SealedEnd))
-		out.SetTierEnd(uint64(state.TierEnd))
-		out.SetExportedEnd(uint64(state.ExportedEnd))
-		out.SetSizeBytes(state.SizeBytes)
-		out.SetDurability(state.Durability)
-		out.SetActive(state.Active)
-	})
+	standings, err := r.Standings(ctx)
+	if err != nil {
+		return err //nolint:wrapcheck // a fault of the replica.
+	}
+	c.reply(func(response wirecapnp.Response) error { return fillState(response, state, standings) }, nil)
+	return nil
+}
+
+//nolint:wrapcheck // frame wraps it: the answer cannot be built.
+func fillState(response wirecapnp.Response, state replica.State, standings []replica.Standing) error {
+	out, err := response.NewPartitionState()
+	if err != nil {
+		return err
+	}
+	out.SetLeader(uint64(state.Leader))
+	out.SetEpoch(uint64(state.Epoch))
+	out.SetHighWatermark(uint64(state.HighWatermark))
+	out.SetLogStart(uint64(state.LogStart))
+	out.SetLocalStart(uint64(state.LocalStart))
+	out.SetEnd(uint64(state.End))
+	out.SetSealedEnd(uint64(state.SealedEnd))
+	out.SetTierEnd(uint64(state.TierEnd))
+	out.SetExportedEnd(uint64(state.ExportedEnd))
+	out.SetSizeBytes(state.SizeBytes)
+	out.SetDurability(state.Durability)
+	out.SetActive(state.Active)
+	out.SetDamaged(uint32(state.Damaged)) //nolint:gosec // a length.
+	list, err := out.NewReplicas(int32(len(standings)))
+	if err != nil {
+		return err
+	}
+	for i, s := range standings {
+		id, err := list.At(i).NewReplica()
+		if err != nil {
+			return err
+		}
+		hi, lo := s.Member.Replica.Halves()
+		id.SetHi(hi)
+		id.SetLo(lo)
+		list.At(i).SetBroker(uint64(s.Member.Broker))
+		list.At(i).SetLearner(s.Learner)
+		list.At(i).SetMatch(uint64(s.Match))
+		list.At(i).SetHighWatermark(uint64(s.HighWatermark))
+		list.At(i).SetLastHeardMillis(uint64(s.LastHeard.Milliseconds()))
+	}
+	return nil
 }
 
 // initProducer gives an id that no producer had before.

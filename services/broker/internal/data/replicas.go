@@ -38,6 +38,8 @@ type Replica interface {
 	ID() partition.UUID
 	// State tells where the replica stands.
 	State() replica.State
+	// Standings tells where all replicas of the partition stand, if this one leads.
+	Standings(ctx context.Context) ([]replica.Standing, error)
 	// ReadSealed reads the log part of a sealed segment; index and snapshot come with position 0. The caller closes the chunk.
 	ReadSealed(base partition.Offset, position uint64, maxBytes int) (replica.SealedPart, error)
 	// TierTable lists the segments in the bucket with an end above from; none if the table is not newer than since.

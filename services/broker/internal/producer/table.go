@@ -163,11 +163,12 @@ func (t *Table) checkSequence(id uint64, b sent) Verdict {
 	return Verdict{Outcome: Reused}
 }
 
-// Append takes in a batch that is in the log at its base offset now, not yet committed. The newest one again changes nothing.
+// Append takes in a batch that is in the log at its base offset now, not yet committed. One that was taken in before changes nothing, even
+// behind others: a group is taken in batch by batch while it is decided, and again when it is appended.
 func (t *Table) Append(h *batch.Header) {
 	if h.ProducerID != 0 {
 		pending := t.pending[h.ProducerID]
-		if n := len(pending); n == 0 || pending[n-1].base != partition.Offset(h.BaseOffset) {
+		if n := len(pending); n == 0 || pending[n-1].base < partition.Offset(h.BaseOffset) {
 			t.pending[h.ProducerID] = append(pending, sentOf(h))
 		}
 	}

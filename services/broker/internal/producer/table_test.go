@@ -92,6 +92,23 @@ func keyed(lo uint64, base partition.Offset, at time.Duration) *batch.Header {
 	return &batch.Header{DedupeKey: batch.Key128{Lo: lo}, RecordCount: 2, LastOffsetDelta: 1, BaseOffset: uint64(base), AppendTime: at.Microseconds()}
 }
 
+// A group is taken in while it is decided and again when it is appended. Taken back, nothing of it is left: a batch that is not stored must
+// not be answered as a duplicate.
+func TestCutOfAGroupThatWasTakenInTwice(t *testing.T) {
+	table := New()
+	group := []*batch.Header{batchOf(1, 0, 1, 5, 10), batchOf(1, 1, 2, 6, 11)}
+	for range 2 {
+		for _, h := range group {
+			table.Append(h)
+		}
+	}
+	table.Cut(group[1])
+	table.Cut(group[0])
+	if v := table.Check(batchOf(1, 0, 1, 5, 0)); v.Outcome != Fresh {
+		t.Errorf("the first batch of a group that was cut: %+v", v)
+	}
+}
+
 func TestKeys(t *testing.T) {
 	table := New()
 	stored(table, keyed(1, 10, 0), keyed(2, 12, time.Minute))

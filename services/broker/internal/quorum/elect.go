@@ -67,6 +67,9 @@ func (s *State) onAssigned(ev Assigned) {
 	}
 	if reason := s.unfit(a); reason != "" {
 		s.emit(Unfit{Epoch: a.Epoch, Reason: reason})
+		if s.alone(a.Members) && s.alone(a.Base.Members) {
+			s.commit(s.log.durable, s.log.durable) // what the only member holds, a majority does
+		}
 		return
 	}
 	c := &candidate{term: newTerm(a, s.cfg.Self, s.elapsed), began: s.elapsed, revision: ev.Revision}

@@ -94,11 +94,11 @@ func (s *State) onAppend(from partition.Member, m Append) {
 		f.leader, f.appending, f.prepared = from, true, false
 	}
 	if bad, ok := s.within(m.Prev); ok {
-		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Hint: s.log.hintAt(bad.From)})
+		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Hint: s.log.hintAt(bad.From, m.PrevEpoch)})
 		return
 	}
 	if !s.holds(m) {
-		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Hint: s.log.hintAt(m.Prev)})
+		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Hint: s.log.hintAt(m.Prev, m.PrevEpoch)})
 		return
 	}
 	added := s.take(f, m)

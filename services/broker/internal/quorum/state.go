@@ -225,8 +225,8 @@ func (s *State) onPersisted(ev Persisted) {
 	s.progress()
 }
 
-// onUnwritten takes back what the disk had no room for. Others may hold it by now, unless there are none: then nobody does and the batches
-// are certainly not stored. Else the epoch ends and the next leader decides.
+// onUnwritten takes back what the disk had no room for. Nobody else holds it, because only what is written is sent: it is certainly not
+// stored. With others about, the epoch ends, so that one with room may lead.
 func (s *State) onUnwritten(ev Unwritten) {
 	if ev.Generation != s.log.gen || ev.From >= s.log.end {
 		return
@@ -235,7 +235,6 @@ func (s *State) onUnwritten(ev Unwritten) {
 	case *leader:
 		if len(r.peers) > 0 {
 			s.stepDown("the disk is full")
-			return
 		}
 	case *candidate:
 		s.stepDown("the disk is full")

@@ -158,11 +158,18 @@ func endOf(epochs []EpochStart, end partition.Offset, epoch partition.Epoch) par
 	return end
 }
 
-// hintAt says what the log holds at or below at.
-func (t *tail) hintAt(at partition.Offset) Hint {
+// hintAt says what the log holds at or below at, where its leader has a batch of an epoch before it: the last epoch that is not later, and
+// where it ends here. Of a later one the leader's log has nothing.
+func (t *tail) hintAt(at partition.Offset, epoch partition.Epoch) Hint {
 	at = min(at, t.end)
-	epoch := t.epochBefore(at)
-	return Hint{Epoch: epoch, End: min(at, endOf(t.epochs, t.end, epoch))}
+	held := t.epochBefore(at)
+	for i := len(t.epochs) - 1; i >= 0 && held > epoch; i-- {
+		if t.epochs[i].Start < at {
+			at = t.epochs[i].Start
+			held = t.epochBefore(at)
+		}
+	}
+	return Hint{Epoch: held, End: min(at, endOf(t.epochs, t.end, held))}
 }
 
 // common gives the greatest offset up to which this log may agree with another's, by their epochs alone: the end of the last epoch that

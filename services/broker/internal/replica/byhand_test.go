@@ -68,7 +68,9 @@ func TestByHand(t *testing.T) {
 	}
 	settle := func() {
 		for more := true; more; {
-			more = r.Step() || committer.Step() || errands.run()
+			more = r.Due()
+			r.Step()
+			more = committer.Step() || errands.run() || more
 			for pool.Waiting() > 0 {
 				pool.Step(0)
 				more = true

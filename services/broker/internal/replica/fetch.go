@@ -112,7 +112,7 @@ func (r *Replica) ListOffset(ctx context.Context, l ListOffset) (ListedOffset, e
 	switch {
 	case l.Epoch > v.epoch:
 		return ListedOffset{}, staleEpoch("list offsets", l.Epoch, v.epoch)
-	case !v.active:
+	case !v.active && (v.unfit == "" || l.Where == Latest): // a log that nobody leads has a start, and no end that is known
 		return ListedOffset{}, r.inactive("list offsets of ", v)
 	}
 	out := ListedOffset{Offset: v.logStart, Epoch: v.epoch, HighWatermark: v.hw, LogStart: v.logStart, LocalStart: v.start()}
@@ -160,11 +160,28 @@ func (r *Replica) State() State {
 	s := State{
 		Epoch: v.epoch, HighWatermark: v.hw, LogStart: v.logStart, LocalStart: v.start(), End: v.end, SealedEnd: v.sealedEnd,
 		TierEnd: v.tierEnd, ExportedEnd: v.exportedEnd, Durability: v.durability, Active: v.active, Damaged: v.damaged,
+		Promised: v.promised, Leader: v.leader, Faulty: v.stopped || v.damaged > 0 || v.unfit != "",
 	}
 	for _, segment := range r.wal.Segments() {
 		s.SizeBytes += uint64(segment.Size)
 	}
 	return s
+}
+
+// Standings tells where the members and learners stand, this replica first; none where it does not lead.
+func (r *Replica) Standings(ctx context.Context) ([]Standing, error) {
+	return ask(ctx, r, false, func(answer func([]Standing, error)) {
+		if !r.core.Leads() {
+			answer(nil, nil)
+			return
+		}
+		report := r.core.Report()
+		out := []Standing{{Member: r.cfg.Self, Match: report.Durable, HighWatermark: report.HighWatermark}}
+		for _, p := range r.core.Peers() {
+			out = append(out, Standing{Member: p.Member, Learner: p.Learner, Match: p.Match, HighWatermark: p.HighWatermark, LastHeard: p.Silent})
+		}
+		answer(out, nil)
+	})
 }
 
 // Changed is closed when something in State, or the high watermark, has changed since the call.

@@ -95,6 +95,9 @@ type view struct {
 	harvest     bool // there is work for a tierer
 	unfit       string
 	damaged     int // ranges
+	promised    partition.Epoch
+	leader      partition.NodeID
+	stopped     bool
 	changed     chan struct{}
 }
 
@@ -179,16 +182,17 @@ func (r *Replica) run() {
 	r.stop()
 }
 
-// Step runs one round by hand if something has come, and tells whether it did. Only with Deps.Errands.
-func (r *Replica) Step() bool {
-	due := r.failure == nil && len(r.mail.Wake()) > 0
-	if due {
+// Due tells whether Step has something to do. Only with Deps.Errands.
+func (r *Replica) Due() bool { return r.failure == nil && len(r.mail.Wake()) > 0 }
+
+// Step runs one round by hand if something has come.
+func (r *Replica) Step() {
+	if r.Due() {
 		<-r.mail.Wake()
 		if r.round(); r.failure != nil {
 			r.end()
 		}
 	}
-	return due
 }
 
 // round takes in what has come, acts, and shows the result.
@@ -262,7 +266,8 @@ func (r *Replica) show() {
 		hw: report.HighWatermark, readable: min(report.HighWatermark, report.Written), end: report.End,
 		logStart: r.fold.Tier.LogStart(), localStart: r.wal.Start(), sealedEnd: r.tier.marked, tierEnd: r.fold.Tier.TierEnd(),
 		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(), unfit: r.unfit,
-		damaged: len(r.wal.Faults()),
+		damaged: len(r.wal.Faults()), promised: report.Promised, leader: r.core.Assigned().Leader.Broker,
+		stopped: r.failure != nil || report.Quarantined,
 	}
 	if old != nil {
 		next.changed = old.changed
@@ -342,7 +347,7 @@ func (r *Replica) end() {
 	r.io.Stop()
 	old := r.view.Load()
 	next := *old
-	next.active, next.harvest, next.changed = false, false, make(chan struct{})
+	next.active, next.harvest, next.stopped, next.changed = false, false, true, make(chan struct{})
 	r.view.Store(&next)
 	close(old.changed)
 }

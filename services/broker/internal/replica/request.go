@@ -100,6 +100,18 @@ type State struct {
 	Durability    wirecapnp.Durability // what acks say now
 	Active        bool                 // leads and serves
 	Damaged       int                  // ranges of the log that cannot be read
+	Promised      partition.Epoch      // no leader of an earlier one is followed
+	Leader        partition.NodeID     // of the newest epoch that is known, 0 = none
+	Faulty        bool                 // cannot lead: damaged, or stopped
+}
+
+// Standing is where a member or learner stands, as the leader knows it.
+type Standing struct {
+	Member        partition.Member
+	Learner       bool
+	Match         partition.Offset // it has the leader's log up to here on disk, without a hole (R11)
+	HighWatermark partition.Offset // that it says it knows
+	LastHeard     time.Duration    // ago; the leader itself: 0
 }
 
 // SealResult is how far a log is sealed.

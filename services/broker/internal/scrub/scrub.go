@@ -29,6 +29,8 @@ type Deps struct {
 	Rand    io.Reader
 	// Segments lists the sealed segments of the disk.
 	Segments func() []Segment
+	// Look is called, as a job of Do, when a segment is damaged or good again: whoever serves it looks for itself. May be nil.
+	Look func(Segment)
 	// Do has a read done by the disk's workers and waits for it; it fails when ctx has ended.
 	Do func(ctx context.Context, job func()) error
 }
@@ -120,12 +122,16 @@ func (s *Scrubber) segment(ctx context.Context, seg *Segment) bool {
 	switch {
 	case ctx.Err() != nil:
 		return false
+	case bad == nil && !s.faulty[seg.key()]:
+		return true
 	case bad == nil:
 		s.good(seg)
 	case s.listed(seg):
 		s.bad(bad)
+	default:
+		return true
 	}
-	return true
+	return s.deps.Look == nil || s.deps.Do(ctx, func() { s.deps.Look(*seg) }) == nil
 }
 
 func (s *Scrubber) read(ctx context.Context, seg *Segment) *Fault {
@@ -154,11 +160,9 @@ func (s *Scrubber) listed(seg *Segment) bool {
 }
 
 func (s *Scrubber) good(seg *Segment) {
-	if s.faulty[seg.key()] {
-		delete(s.faulty, seg.key())
-		s.metrics.faulty.Set(float64(len(s.faulty)))
-		s.deps.Log.Info("a damaged segment is good again", "partition", seg.Partition.String(), "file", s.deps.FS.Name(seg.File))
-	}
+	delete(s.faulty, seg.key())
+	s.metrics.faulty.Set(float64(len(s.faulty)))
+	s.deps.Log.Info("a damaged segment is good again", "partition", seg.Partition.String(), "file", s.deps.FS.Name(seg.File))
 }
 
 func (s *Scrubber) bad(f *Fault) {

@@ -37,9 +37,9 @@ func (v *view) faultBehind(s *source, o partition.Offset, cause error) (partitio
 	return o, cause
 }
 
-// Examine reads the segment that holds an offset as a whole, bodies too, and takes what is damaged among the faults. It tells whether that is
-// more than was known; then the caller makes its list durable.
-func (l *Log) Examine(at partition.Offset) (found bool, err error) {
+// Examine reads the segment that holds an offset as a whole, bodies too: what is damaged then are its faults, and what reads well again is none any
+// more. It tells whether that is news; then the caller makes its list durable.
+func (l *Log) Examine(at partition.Offset) (news bool, err error) {
 	v := l.view.Load()
 	if at < v.start || at >= v.tail.End {
 		return false, nil
@@ -57,12 +57,13 @@ func (l *Log) Examine(at partition.Offset) (found bool, err error) {
 	if l.generation != v.generation || l.installed != v.installed || l.start() > s.Base {
 		return false, nil // it is another file now, or none
 	}
-	merged := merge(l.faults, a.Faults)
-	if slices.Equal(merged, l.faults) {
+	faults := slices.DeleteFunc(slices.Clone(l.faults), func(bad segment.Range) bool { return bad.Base == s.Base })
+	i, _ := slices.BinarySearchFunc(faults, s.Base, func(bad segment.Range, o partition.Offset) int { return cmp.Compare(bad.From, o) })
+	if faults = slices.Insert(faults, i, a.Faults...); slices.Equal(faults, l.faults) {
 		return false, nil
 	}
-	l.log.Error("a segment is damaged", "segment", uint64(s.Base), "ranges", len(a.Faults), "file", s.File().Name(), "err", a.Err)
-	l.faults = merged
+	l.log.Warn("what of a segment can be read has changed", "segment", uint64(s.Base), "ranges", len(a.Faults), "file", s.File().Name(), "err", a.Err)
+	l.faults = faults
 	l.reindex(a.Index)
 	l.publish()
 	return true, nil
@@ -109,21 +110,6 @@ func (l *Log) summarized(s segment.Summary, x *segment.Index) *segment.Index {
 	return x
 }
 
-// merge joins two lists of ranges, each in order.
-func merge(a, b []segment.Range) []segment.Range {
-	all := slices.Concat(a, b)
-	slices.SortFunc(all, func(x, y segment.Range) int { return cmp.Compare(x.From, y.From) })
-	out := all[:0]
-	for _, r := range all {
-		if n := len(out); n > 0 && out[n-1].Base == r.Base && r.From < out[n-1].To {
-			out[n-1].To, out[n-1].Limit = max(out[n-1].To, r.To), max(out[n-1].Limit, r.Limit)
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
 // Visitor sees a log as far as it can be read.
 type Visitor struct {
 	// Batch is a batch in order; msg is valid during the call only.
@@ -145,7 +131,7 @@ func (l *Log) Survey(from partition.Offset, visit Visitor) error {
 		if visited != nil || !fault.Is(err, fault.Corrupt) {
 			return err
 		}
-		if found, examineErr := l.Examine(next); !found {
+		if news, examineErr := l.Examine(next); !news {
 			return errors.Join(err, examineErr)
 		}
 		from = next

@@ -142,6 +142,11 @@ func TestGetTopicAsksTheLeaders(t *testing.T) {
 		states[0].GetLeader() != 1 || states[0].GetError() != "" {
 		t.Errorf("served: %v", states)
 	}
+	replicas := states[0].GetReplicas()
+	if len(replicas) != 3 || !replicas[0].GetLeader() || replicas[0].GetLastHeard() != nil || replicas[1].GetLag() != 0 ||
+		replicas[1].GetLastHeard().AsDuration() != 20*time.Millisecond || !replicas[2].GetLearner() || replicas[2].GetLag() != 2 || replicas[2].GetLive() || !replicas[1].GetLive() {
+		t.Errorf("replicas: %v", replicas)
+	}
 	if states[1].GetActive() || states[1].GetLeader() != 0 || states[1].GetError() == "" || states[1].GetEpoch() != 2 {
 		t.Errorf("without a leader: %v", states[1])
 	}
@@ -205,6 +210,22 @@ func TestCallsFollowTheActiveCoordinator(t *testing.T) {
 			return err
 		}
 	}
+	transfer := func(to int64) func(w *world) error {
+		return func(w *world) error {
+			_, err := w.topics.TransferLeader(context.Background(), &controlv1.TransferLeaderRequest{Topic: "orders", Broker: to})
+			return err
+		}
+	}
+	recovery := func(accept bool) func(w *world) error {
+		return func(w *world) error {
+			_, err := w.topics.ForceRecover(context.Background(), &controlv1.ForceRecoverRequest{Topic: "orders", AcceptLoss: accept})
+			return err
+		}
+	}
+	drain := func(w *world) error {
+		_, err := controlv1.NewClusterServiceClient(w.conn).DrainBroker(context.Background(), &controlv1.DrainBrokerRequest{Broker: 1})
+		return err
+	}
 	for name, c := range map[string]struct {
 		call   func(*world) error
 		before error // the first attempt is refused with this
@@ -220,6 +241,12 @@ func TestCallsFollowTheActiveCoordinator(t *testing.T) {
 		"update, answer lost":       {call: update(""), after: lost, calls: 2},
 		"update, etag, answer lost": {call: update("1"), after: lost, want: fault.OutcomeUnknown, calls: 1},
 		"update, etag is old":       {call: update("0"), want: fault.Conflict, calls: 1},
+		"transfer, answer lost":     {call: transfer(2), after: lost, calls: 2},
+		"transfer to any, lost":     {call: transfer(0), after: lost, want: fault.OutcomeUnknown, calls: 1},
+		"recover dry, answer lost":  {call: recovery(false), after: lost, calls: 2},
+		"recover, answer lost":      {call: recovery(true), after: lost, want: fault.OutcomeUnknown, calls: 1},
+		"recover, standby":          {call: recovery(true), before: standin.Standby(), calls: 2},
+		"drain, answer lost":        {call: drain, after: lost, calls: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/seedqueue/sq/libs/fault"
@@ -41,22 +42,27 @@ func leaders(table route.Table, topic topology.Topic) []*controlv1.Partition {
 }
 
 // askLeaders adds what only the leaders know.
-func (t *Topics) askLeaders(ctx context.Context, topic topology.Topic, states []*controlv1.Partition) {
+func (t *Topics) askLeaders(ctx context.Context, table route.Table, topic topology.Topic, states []*controlv1.Partition) {
 	var group errgroup.Group
 	group.SetLimit(t.limits.Leaders)
 	for i, state := range states {
-		if !state.GetActive() {
-			continue
-		}
+		id := partition.ID{Topic: topic.ID, Index: partition.Index(i)}
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, t.limits.StateTimeout)
 			defer cancel()
-			got, err := t.caller.PartitionState(ctx, partition.ID{Topic: topic.ID, Index: partition.Index(i)})
+			if !state.GetActive() {
+				if why := t.caller.Unfit(ctx, id); why != nil {
+					state.Error = why.Error()
+				}
+				return nil
+			}
+			got, err := t.caller.PartitionState(ctx, id)
 			if err != nil {
 				state.Active, state.Error = false, err.Error()
 				return nil
 			}
 			fillState(state, got)
+			fillReplicas(state, got, table.View())
 			return nil
 		})
 	}
@@ -68,6 +74,7 @@ func fillState(out *controlv1.Partition, in upstream.State) {
 	out.LogStart, out.LocalStart = int64(in.LogStart), int64(in.LocalStart)
 	out.TierEnd, out.ExportedEnd, out.SealedEnd = int64(in.TierEnd), int64(in.ExportedEnd), int64(in.SealedEnd)
 	out.HighWatermark, out.End, out.LocalBytes = int64(in.HighWatermark), int64(in.End), int64(in.SizeBytes)
+	out.DamagedRanges = int32(min(in.Damaged, 1<<30))
 	switch in.Durability {
 	case wirecapnp.Durability_fsyncQuorum:
 		out.Durability = "fsync-quorum"
@@ -75,6 +82,20 @@ func fillState(out *controlv1.Partition, in upstream.State) {
 		out.Durability = "written-quorum"
 	default:
 		out.Durability = "none"
+	}
+}
+
+// fillReplicas shows the replicas as their leader sees them.
+func fillReplicas(out *controlv1.Partition, in upstream.State, v *topology.View) {
+	for _, r := range in.Replicas {
+		shown := &controlv1.Replica{
+			Broker: int64(r.Broker), Replica: r.ID.String(), Learner: r.Learner, Leader: int64(r.Broker) == out.GetLeader() && !r.Learner,
+			Match: int64(r.Match), Lag: max(int64(in.End)-int64(r.Match), 0), HighWatermark: int64(r.HighWatermark), Live: v.Brokers[r.Broker].Live != nil,
+		}
+		if !shown.GetLeader() {
+			shown.LastHeard = durationpb.New(r.LastHeard)
+		}
+		out.Replicas = append(out.Replicas, shown)
 	}
 }
 

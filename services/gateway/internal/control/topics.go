@@ -80,8 +80,14 @@ func (t *Topics) GetTopic(ctx context.Context, req *controlv1.GetTopicRequest) (
 	if err != nil || known.ID.String() != topic.GetId() {
 		return topic, nil //nolint:nilerr // this gateway's View is behind: it has nothing to add to what the coordinator said.
 	}
+	planned := topic.GetPartitionStates()
 	topic.PartitionStates = leaders(table, known)
-	t.askLeaders(ctx, known, topic.GetPartitionStates())
+	for i, state := range topic.GetPartitionStates() {
+		if i < len(planned) { // what only the coordinator tells
+			state.Learners, state.Move, state.Lineage = planned[i].GetLearners(), planned[i].GetMove(), planned[i].GetLineage()
+		}
+	}
+	t.askLeaders(ctx, table, known, topic.GetPartitionStates())
 	return topic, nil
 }
 

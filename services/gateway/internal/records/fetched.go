@@ -76,7 +76,7 @@ const (
 
 // explain says which partition an error is about and, where records are gone, gives a cursor that goes on behind them.
 func (r *reading) explain(position int, err error) error {
-	if fault.Is(err, fault.OffsetTrimmed) {
+	if fault.Is(err, fault.OffsetTrimmed) || fault.Is(err, fault.Corrupt) {
 		if f, ok := errors.AsType[*fault.Error](err); ok && partition.Offset(f.Offset) > r.at.Positions[position].Offset {
 			return r.lost(position, partition.Offset(f.Offset), err)
 		}

@@ -103,6 +103,23 @@ func (t Table) Leader(id partition.ID) (Leader, error) {
 	}, nil
 }
 
+// Nominee finds who was asked to lead a partition that nobody serves; false if somebody does, or the nominee is not there. It may say why it does not
+// serve, and may have records to read.
+func (t Table) Nominee(id partition.ID) (Leader, bool) {
+	assignment, ok := t.view.Partition(id)
+	if !ok || assignment.Value.Status != topology.Electing {
+		return Leader{}, false
+	}
+	leader := assignment.Value.Leader
+	broker := t.view.Brokers[leader.Broker]
+	if broker.Live == nil || broker.Live.Value.Incarnation != leader.Incarnation {
+		return Leader{}, false
+	}
+	return Leader{
+		Node: leader.Broker, Incarnation: leader.Incarnation, Epoch: assignment.Value.Epoch, Addr: broker.Live.Value.Capnp,
+	}, true
+}
+
 // AllActive tells whether every partition of a topic has a leader that serves.
 func (t Table) AllActive(topic topology.Topic) bool {
 	for i := range topic.Partitions {

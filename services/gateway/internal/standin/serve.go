@@ -181,11 +181,31 @@ func (n *Node) admin(req *frame.Request) {
 			out, err := res.NewPartitionState()
 			out.SetHighWatermark(end)
 			out.SetEnd(end)
+			if err != nil {
+				return err
+			}
 			out.SetActive(true)
 			out.SetDurability(wirecapnp.Durability_fsyncQuorum)
-			return err
+			return replicas(out, end)
 		}, nil)
 	default:
 		_ = req.Fail(frame.Errorf(wirecapnp.ErrorKind_invalid, "a stand-in does not serve this"))
 	}
+}
+
+// replicas are the leader 1, a member 2 that is there, and a learner 3 that has nothing.
+func replicas(out wirecapnp.PartitionState, end uint64) error {
+	list, err := out.NewReplicas(3)
+	if err != nil {
+		return err
+	}
+	for i := range 3 {
+		list.At(i).SetBroker(uint64(i + 1))
+		list.At(i).SetLastHeardMillis(uint64(20 * i))
+		if i < 2 {
+			list.At(i).SetMatch(end)
+		}
+	}
+	list.At(2).SetLearner(true)
+	return nil
 }

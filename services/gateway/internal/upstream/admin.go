@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"context"
+	"math"
+	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
@@ -70,6 +72,18 @@ type State struct {
 	SizeBytes                                                  uint64
 	Durability                                                 wirecapnp.Durability
 	Active                                                     bool
+	Damaged                                                    int       // ranges of the leader's log that cannot be read
+	Replicas                                                   []Replica // members and learners
+}
+
+// Replica is one as its leader sees it.
+type Replica struct {
+	Broker        partition.NodeID
+	ID            partition.UUID
+	Learner       bool
+	Match         partition.Offset // up to here it has the leader's log on disk
+	HighWatermark partition.Offset // the last that it was told
+	LastHeard     time.Duration    // since it was heard
 }
 
 // PartitionState asks a partition's leader about it. The error is a fault.
@@ -90,12 +104,37 @@ func (c *Caller) PartitionState(ctx context.Context, id partition.ID) (State, er
 	if err != nil {
 		return State{}, unreadable(err)
 	}
+	replicas, err := readReplicas(s)
+	if err != nil {
+		return State{}, unreadable(err)
+	}
 	return State{
 		Epoch: partition.Epoch(s.Epoch()), LogStart: partition.Offset(s.LogStart()), LocalStart: partition.Offset(s.LocalStart()),
 		TierEnd: partition.Offset(s.TierEnd()), ExportedEnd: partition.Offset(s.ExportedEnd()), SealedEnd: partition.Offset(s.SealedEnd()),
 		End: partition.Offset(s.End()), HighWatermark: partition.Offset(s.HighWatermark()), SizeBytes: s.SizeBytes(),
-		Durability: s.Durability(), Active: s.Active(),
+		Durability: s.Durability(), Active: s.Active(), Damaged: int(s.Damaged()), Replicas: replicas,
 	}, nil
+}
+
+func readReplicas(s wirecapnp.PartitionState) ([]Replica, error) {
+	list, err := s.Replicas()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller says what it is.
+	}
+	replicas := make([]Replica, list.Len())
+	for i := range replicas {
+		r := list.At(i)
+		id, err := r.Replica()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // the caller says what it is.
+		}
+		replicas[i] = Replica{
+			Broker: partition.NodeID(r.Broker()), ID: partition.UUIDOf(id.Hi(), id.Lo()), Learner: r.Learner(),
+			Match: partition.Offset(r.Match()), HighWatermark: partition.Offset(r.HighWatermark()),
+			LastHeard: time.Duration(min(r.LastHeardMillis(), math.MaxInt32)) * time.Millisecond,
+		}
+	}
+	return replicas, nil
 }
 
 func unreadable(err error) error { return fault.Errorf(fault.Internal, "read an answer: %w", err) }

@@ -57,11 +57,45 @@ func (c *Caller) toLeader(ctx context.Context, id partition.ID, fill fill) (*fra
 			if err == nil {
 				return reply, nil
 			}
+		} else if turn.lasts(err) {
+			// An election that takes so long may never end: a damaged log is no leader's, and can be read.
+			if reply, why := c.askNominee(ctx, id, func(req wirecapnp.Request) error { return fill(req, 0) }); why == nil && reply != nil {
+				return reply, nil
+			} else if fault.Is(why, fault.Corrupt) {
+				return nil, why
+			}
 		}
 		if err := turn.next(ctx, leader, err, again(err)); err != nil {
 			return nil, readFault(ctx, err)
 		}
 	}
+}
+
+// askNominee makes one attempt at who was asked to lead a partition that nobody leads; nil and nil where there is no such broker.
+func (c *Caller) askNominee(ctx context.Context, id partition.ID, fill func(wirecapnp.Request) error) (*frame.Reply, error) {
+	nominee, ok := c.cluster.router.Table().Nominee(id)
+	if !ok {
+		return nil, nil //nolint:nilnil // said above.
+	}
+	return c.askAt(ctx, nominee.Addr, fill)
+}
+
+// Unfit asks who was nominated for a partition that nobody leads why it does not; nil where there is no such broker, or no such reason. The error is
+// a fault.
+func (c *Caller) Unfit(ctx context.Context, id partition.ID) error {
+	reply, err := c.askNominee(ctx, id, func(req wirecapnp.Request) error { return At{Latest: true}.fill(req, id, 0) })
+	if reply != nil {
+		reply.Release()
+	}
+	if fault.Is(err, fault.Corrupt) {
+		return err
+	}
+	return nil
+}
+
+// lasts tells whether nobody leads, and that has been so for a while.
+func (t *turn) lasts(err error) bool {
+	return fault.Is(err, fault.Unavailable) && t.step >= t.cluster.limits.RetryLast
 }
 
 // ask makes one attempt at a leader. The error is a fault.

@@ -16,10 +16,10 @@ import (
 
 // Publish is one batch on its way to a partition's leader.
 type Publish struct {
-	Partition  partition.ID
-	Epoch      partition.Epoch // the highest that the producer has seen
-	Body       []byte          // one whole batch; it must not change until Free
-	AckNone    bool
+	Partition partition.ID
+	Epoch     partition.Epoch // the highest that the producer has seen
+	Body      []byte          // one whole batch; it must not change until Free
+	AckNone   bool
 	// Repeatable: a leader knows the batch again, by its producer and sequence or by its Idempotency-Key; an unknown outcome may be resolved by
 	// sending it again.
 	Repeatable bool
@@ -185,6 +185,12 @@ func (ln *lane) send(it *item, pause bool) {
 		if err == nil {
 			var sent bool
 			if sent, err = ln.attempt(it, leader); sent {
+				return
+			}
+		}
+		if leader == (route.Leader{}) && it.turn.lasts(err) {
+			if why := ln.lanes.caller.Unfit(it.ctx, ln.id); why != nil {
+				ln.settle(it, why)
 				return
 			}
 		}

@@ -732,7 +732,9 @@ type Partition struct {
 	// Set while the members are being changed, or wait for it.
 	Move *Move `protobuf:"bytes,18,opt,name=move,proto3" json:"move,omitempty"`
 	// What the offsets belong to: changes only by a forced recovery. Empty = there was none.
-	Lineage       string `protobuf:"bytes,19,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	Lineage string `protobuf:"bytes,19,opt,name=lineage,proto3" json:"lineage,omitempty"`
+	// Ranges of the leader's log that cannot be read: a fetch there is an error, CORRUPT, that says where they end.
+	DamagedRanges int32 `protobuf:"varint,20,opt,name=damaged_ranges,json=damagedRanges,proto3" json:"damaged_ranges,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -898,6 +900,13 @@ func (x *Partition) GetLineage() string {
 		return x.Lineage
 	}
 	return ""
+}
+
+func (x *Partition) GetDamagedRanges() int32 {
+	if x != nil {
+		return x.DamagedRanges
+	}
+	return 0
 }
 
 // A replica of a partition as its leader sees it.
@@ -3590,7 +3599,7 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\x10partition_states\x18\x0f \x03(\v2\x18.sq.control.v1.PartitionR\x0fpartitionStates\x12A\n" +
 	"\n" +
 	"compaction\x18\x10 \x01(\v2!.sq.control.v1.CompactionSettingsR\n" +
-	"compaction\"\xc7\x04\n" +
+	"compaction\"\xee\x04\n" +
 	"\tPartition\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x16\n" +
@@ -3616,7 +3625,8 @@ const file_sq_control_v1_control_proto_rawDesc = "" +
 	"\blearners\x18\x10 \x03(\x03R\blearners\x122\n" +
 	"\breplicas\x18\x11 \x03(\v2\x16.sq.control.v1.ReplicaR\breplicas\x12'\n" +
 	"\x04move\x18\x12 \x01(\v2\x13.sq.control.v1.MoveR\x04move\x12\x18\n" +
-	"\alineage\x18\x13 \x01(\tR\alineage\"\x8a\x02\n" +
+	"\alineage\x18\x13 \x01(\tR\alineage\x12%\n" +
+	"\x0edamaged_ranges\x18\x14 \x01(\x05R\rdamagedRanges\"\x8a\x02\n" +
 	"\aReplica\x12\x16\n" +
 	"\x06broker\x18\x01 \x01(\x03R\x06broker\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12\x18\n" +
