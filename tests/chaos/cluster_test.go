@@ -94,7 +94,7 @@ func TestCluster(t *testing.T) {
 }
 
 // sampleRounds fit into the tests of every change.
-const sampleRounds = 6
+const sampleRounds = 10
 
 // pick chooses a fault: in a shuffled order, so that a run of as many rounds as there are faults meets each.
 func (s *several) pick(round, n int) int {
