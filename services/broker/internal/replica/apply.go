@@ -53,6 +53,10 @@ func (r *Replica) apply(effect quorum.Effect) {
 		r.out.Send(e)
 	case quorum.ServeFetch:
 		r.out.Serve(e)
+	case quorum.Reinstall:
+		r.giveInstall(e)
+	case quorum.TakeInstall:
+		r.takeInstall(e.Install)
 	case quorum.ReadIndexed:
 		r.readIndexed(e.HighWatermark)
 	}

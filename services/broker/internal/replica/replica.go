@@ -67,6 +67,7 @@ type Replica struct {
 	nextReads  []func(partition.Offset, error) // wait for the next
 	retryAt    time.Duration                   // elapsed: when Seals are tried again that found no room
 	admin      adminQueue
+	installs   installs
 	tier       tierState
 	seals      []sealWaiter
 	kept       housekeeper

@@ -110,6 +110,7 @@ type held struct {
 	revision int64            // of the assignment it was told
 	standing standing
 	deleted  bool
+	again    bool // it has stopped and is to be opened again
 }
 
 // standing is what the newest assignment calls a replica; the one that stands highest serves its partition.
@@ -140,7 +141,7 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	if err := deps.FS.SyncDir("."); err != nil {
 		return nil, fault.Errorf(fault.DiskPoisoned, "make replica directory: %w", err)
 	}
-	if err := commit.Replay(deps.FS, deps.Journal, logDir, deps.Log); err != nil {
+	if err := commit.Replay(deps.FS, deps.Journal, logOf(deps.FS), deps.Log); err != nil {
 		return nil, err //nolint:wrapcheck // says what was attempted.
 	}
 	spare, err := openPool(deps.FS)
