@@ -24,4 +24,5 @@ const (
 	compactMemoryMax = 16 << 30
 	catchUpRateMin   = 1 << 20
 	catchUpRateMax   = 16 << 30
+	drainTimeoutMax  = 10 * time.Minute
 )

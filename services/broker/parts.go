@@ -64,6 +64,10 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 	if err := b.deps.Persist(ctx, b.cfg.Config, func() error { return registration.Take(ctx) }); err != nil || ctx.Err() != nil {
 		return err
 	}
+	reports, err := b.newHerald(life, watch, registration, peers, replicas)
+	if err != nil {
+		return err
+	}
 	scrubber, err := b.newScrubber(replicas)
 	if err != nil {
 		return err
@@ -76,8 +80,10 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 		lifecycle.Part{Name: "lease", Run: poisons(watch, registration.Run)},
 		lifecycle.Part{Name: "roster", Run: replicas.Run},
 		lifecycle.Part{Name: "peers", Run: peers.Run},
+		lifecycle.Part{Name: "herald", Run: reports.Run},
 		lifecycle.Part{Name: "scrub", Run: scrubber},
 		lifecycle.Part{Name: "data", Run: func(ctx context.Context) error { return b.deps.ServeFrames(ctx, server, b.ports.Capnp) }},
+		lifecycle.Part{Name: "drain", Run: b.drain(reports)}, // the first to stop
 	)
 }
 
