@@ -45,19 +45,19 @@ func (n *node) rot(rng *rand.Rand) bool {
 	var found []span
 	for _, id := range n.replicas() {
 		mark := reading.State.Replicas[id].Mark
-		names, err := n.mem.List(logDir(id))
+		names, err := n.mem.List(logDir(n.mem, id))
 		if err != nil {
 			continue
 		}
 		for _, name := range names {
 			base, part, ok := segment.ParseName(name)
-			info, err := n.mem.Stat(logDir(id) + "/" + name)
+			info, err := n.mem.Stat(logDir(n.mem, id) + "/" + name)
 			switch size := info.Size; {
 			case !ok || part != segment.LogPart || err != nil || base > mark.Base || pool.IsRecycled(size):
 			case base == mark.Base && mark.Position > 0:
-				found = append(found, span{logDir(id) + "/" + name, min(size, mark.Position)})
+				found = append(found, span{logDir(n.mem, id) + "/" + name, min(size, mark.Position)})
 			case base < mark.Base && size > 0:
-				found = append(found, span{logDir(id) + "/" + name, size})
+				found = append(found, span{logDir(n.mem, id) + "/" + name, size})
 			}
 		}
 	}
