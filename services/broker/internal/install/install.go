@@ -10,6 +10,7 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/vfs"
+	"github.com/seedqueue/sq/services/broker/internal/journal"
 )
 
 const (
@@ -73,22 +74,35 @@ func each(fsys vfs.FS, dir string, visit func(path string, p Place, temp bool) e
 	return nil
 }
 
-// Open puts in place what the replica's mark decided, and removes what it did not. Then it is Dir.
-func Open(fsys vfs.FS, dir string, mark segment.Mark) (log string, at Place, err error) {
+// Open puts in place what the replica's mark decided, and removes what it did not. It gives the log as Dir does, and what is known of the
+// replica with the place where that log begins.
+func Open(fsys vfs.FS, dir string, kept journal.Replica) (log string, _ journal.Replica, err error) {
 	err = each(fsys, dir, func(path string, p Place, temp bool) error {
 		switch {
 		case !temp:
 			return nil
-		case p.Mark() == mark:
+		case p.Mark() == kept.Mark:
 			return Commit(fsys, dir, p)
 		default:
 			return diskError("remove "+fsys.Name(path), fsys.RemoveAll(path))
 		}
 	})
 	if err != nil {
-		return "", at, err
+		return "", kept, err
 	}
-	return Dir(fsys, dir)
+	log, at, err := Dir(fsys, dir)
+	if at.Generation > 0 {
+		kept.Origin = journal.Origin{Offset: at.At, Chain: at.Chain}
+	}
+	return log, kept, err
+}
+
+// Logs finds the logs of replicas, whose directories dirOf gives. A disk that fails does so again at the next step.
+func Logs(fsys vfs.FS, dirOf func(partition.UUID) string) func(partition.UUID) string {
+	return func(replica partition.UUID) string {
+		log, _, _ := Dir(fsys, dirOf(replica))
+		return log
+	}
 }
 
 // Prepare makes a log that begins at a place, with the snapshot file of the segment that ends there, whole and durable, but not in place.

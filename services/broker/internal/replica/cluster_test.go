@@ -139,8 +139,7 @@ func (n *clusterNode) open() error {
 	if err != nil {
 		return err
 	}
-	logs := func(partition.UUID) string { log, _, _ := install.Dir(disk, path.Dir(logDir)); return log }
-	if err := commit.Replay(disk, j, logs, slog.New(slog.DiscardHandler)); err != nil {
+	if err := commit.Replay(disk, j, install.Logs(disk, func(partition.UUID) string { return path.Dir(logDir) }), slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	if _, ok := j.Replica(n.self.Replica); !ok {
@@ -159,12 +158,9 @@ func (n *clusterNode) open() error {
 	if err != nil {
 		return err
 	}
-	log, at, err := install.Open(disk, path.Dir(logDir), kept.Mark)
+	log, kept, err := install.Open(disk, path.Dir(logDir), kept)
 	if err != nil {
 		return err
-	}
-	if at.Generation > 0 {
-		kept.Origin = journal.Origin{Offset: at.At, Chain: at.Chain}
 	}
 	n.r, err = Open(context.Background(), Config{
 		Partition: partition.ID{Topic: theTopic}, Self: n.self, Incarnation: n.incarnation, Dir: log, Topic: n.c.topic,

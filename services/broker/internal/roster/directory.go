@@ -9,7 +9,6 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/vfs"
-	"github.com/seedqueue/sq/services/broker/internal/install"
 )
 
 const (
@@ -30,14 +29,6 @@ type ident struct {
 }
 
 func dirOf(replica partition.UUID) string { return root + "/" + replica.String() }
-
-// logOf finds the log of a replica in a file system.
-func logOf(fsys vfs.FS) func(partition.UUID) string {
-	return func(replica partition.UUID) string {
-		log, _, _ := install.Dir(fsys, dirOf(replica)) // a disk that fails does so again at the next step
-		return log
-	}
-}
 
 // makeDir makes the directory of a new replica with its ident, durably. Again changes nothing.
 func makeDir(fsys vfs.FS, id ident) error {

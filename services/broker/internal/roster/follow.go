@@ -75,24 +75,6 @@ func (r *Roster) review(ctx context.Context, view *topology.View, id partition.I
 	r.tell(id, mine, t.Value, a)
 }
 
-// mine gives the replicas that an assignment wants open here. Members of the last active epoch have to promise until the next is active.
-func (r *Roster) mine(a topology.Assignment) map[partition.UUID]standing {
-	mine := map[partition.UUID]standing{}
-	note := func(set []partition.Member, as standing) {
-		for _, m := range set {
-			if m.Broker == r.cfg.Node {
-				mine[m.Replica] = max(mine[m.Replica], as)
-			}
-		}
-	}
-	if a.Status == topology.Electing {
-		note(a.Base.Members, fenced)
-	}
-	note(a.Learners, learner)
-	note(a.Members, member)
-	return mine
-}
-
 // assign opens a replica that is not open.
 func (r *Roster) assign(ctx context.Context, id partition.ID, replicaID partition.UUID, t topology.Topic) {
 	r.mu.Lock()
@@ -150,21 +132,6 @@ func (r *Roster) tell(id partition.ID, mine map[partition.UUID]standing, t topol
 	for _, rep := range tell {
 		rep.Assign(a.Value, a.ModRevision)
 	}
-}
-
-// serve chooses the replica that serves a partition. Called with the lock held.
-func (r *Roster) serve(id partition.ID) {
-	var best *held
-	for _, h := range r.mu.here[id] {
-		if h.r != nil && h.err == nil && !h.deleted && !h.again && h.standing >= learner && (best == nil || h.standing > best.standing) {
-			best = h
-		}
-	}
-	if best == nil {
-		delete(r.mu.serving, id)
-		return
-	}
-	r.mu.serving[id] = best.r
 }
 
 // open recovers a replica and shows it.
@@ -243,12 +210,9 @@ func (r *Roster) openOne(ctx context.Context, h *held, t topology.Topic) (*repli
 	if r.deps.Peers != nil {
 		deps.Peers = r.deps.Peers(h.id)
 	}
-	dir, at, err := install.Open(r.deps.FS, dirOf(h.replica), kept.Mark)
+	dir, kept, err := install.Open(r.deps.FS, dirOf(h.replica), kept)
 	if err != nil {
 		return nil, fault.Wrap("find log", err)
-	}
-	if at.Generation > 0 {
-		kept.Origin = journal.Origin{Offset: at.At, Chain: at.Chain}
 	}
 	rep, err := replica.Open(ctx, replica.Config{
 		Partition: h.id, Self: partition.Member{Broker: r.cfg.Node, Replica: h.replica}, Incarnation: r.cfg.Incarnation,

@@ -73,14 +73,11 @@ func (p *process) openReplica(h *held) {
 		kept, _ = p.journal.Replica(h.id)
 		p.n.made[h.id] = true
 	}
-	dir, at, err := install.Open(p.fs, dirOf(h.id), kept.Mark)
+	dir, kept, err := install.Open(p.fs, dirOf(h.id), kept)
 	if err != nil {
 		h.failed = err
 		p.openFailed("find a log", err)
 		return
-	}
-	if at.Generation > 0 {
-		kept.Origin = journal.Origin{Offset: at.At, Chain: at.Chain}
 	}
 	e := &errands{p: p}
 	r, err := replica.Open(context.Background(), replica.Config{
@@ -91,9 +88,6 @@ func (p *process) openReplica(h *held) {
 		h.failed = err
 		p.openFailed("open a replica", err)
 		return
-	}
-	if err := install.Clean(p.fs, dirOf(h.id)); err != nil {
-		p.openFailed("remove an old log", err)
 	}
 	h.r, h.busy = r, false
 	w.etcd.tell(p, h.part, p.n.brief())

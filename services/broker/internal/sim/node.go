@@ -255,7 +255,7 @@ func (p *process) open() error {
 	if err := errors.Join(p.fs.MkdirAll("replicas"), p.fs.SyncDir(".")); err != nil {
 		return fault.Errorf(fault.DiskPoisoned, "make directory: %w", err)
 	}
-	if err := commit.Replay(p.fs, p.journal, func(id partition.UUID) string { return logDir(p.fs, id) }, log); err != nil {
+	if err := commit.Replay(p.fs, p.journal, install.Logs(p.fs, dirOf), log); err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
 	p.pool, p.files = workers.ByHand(), segment.NewFiles(p.fs, 16)
@@ -267,12 +267,6 @@ func (p *process) open() error {
 }
 
 func dirOf(id partition.UUID) string { return "replicas/" + id.String() }
-
-// logDir finds a replica's log.
-func logDir(fsys vfs.FS, id partition.UUID) string {
-	log, _, _ := install.Dir(fsys, dirOf(id)) // a disk that fails does so again at the next step
-	return log
-}
 
 func (p *process) diskFailed(err error) {
 	if p.dying == nil {
