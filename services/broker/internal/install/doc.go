@@ -6,5 +6,5 @@
 //     place, decides; then the directory is renamed, now or by the next Open (R18). Until then, and if it never comes, the old log is the log.
 //  3. Old logs are removed when the new one is open.
 //
-// Called by replica (Prepare, Commit) and by roster (Open, Logs, Clean). Only the replica's owner may call. It does not look into a log.
+// Called by replica (Incoming) and by roster (Open, Logs, Clean). Only the replica's owner may call. It does not look into a log.
 package install
