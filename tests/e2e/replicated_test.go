@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -225,5 +227,37 @@ func TestEtcdPaused(t *testing.T) {
 	c.AwaitReady(t)
 	leader, _ := c.Leader(t, s.files[0].topic)
 	s.during("kill -9 of a leader after that", func() { c.Kill(leader); s.await(300); c.Restart(t, leader) })
+	s.same()
+}
+
+// TestReplacedDisk: a broker whose data is gone comes back with new replicas, without anybody's help; they are as good as the old ones.
+func TestReplacedDisk(t *testing.T) {
+	t.Parallel()
+	c := several(t, cluster.Options{})
+	c.Expect("is not on this disk")
+	s := newStream(t, c)
+	_, follower := c.Leader(t, s.files[0].topic)
+	before := c.Partition(t, s.files[0].topic)
+	s.during("a broker loses its disk", func() {
+		c.Kill(follower)
+		if err := os.RemoveAll(filepath.Join(c.Dir, follower)); err != nil {
+			t.Fatal(err)
+		}
+		s.await(300)
+		c.Supervise(t, follower)
+		s.whole()
+	})
+	for _, r := range c.Partition(t, s.files[0].topic).Replicas {
+		for _, old := range before.Replicas {
+			if c.Broker(r.Broker) == follower && r.UUID == old.UUID {
+				t.Errorf("the replica on an empty disk of %s passes for the old one", follower)
+			}
+		}
+	}
+	for _, name := range c.Names("broker") { // each of the others goes once: what is left has it all
+		if name != follower {
+			s.during("kill -9 of "+name, func() { c.Kill(name); s.await(300); c.Restart(t, name); s.whole() })
+		}
+	}
 	s.same()
 }
