@@ -81,7 +81,9 @@ func TestTopicsOverREST(t *testing.T) {
 		{"GET", "/", "", 302, ""},
 		{"GET", "/metrics", "", 404, "NOT_FOUND"},
 	} {
-		if got := w.do(t, c.method, c.path, c.body); got.code != c.code || !strings.Contains(got.body, c.has) {
+		// protojson puts spaces where it likes, another way in each build.
+		bare := func(s string) string { return strings.ReplaceAll(s, " ", "") }
+		if got := w.do(t, c.method, c.path, c.body); got.code != c.code || !strings.Contains(bare(got.body), bare(c.has)) {
 			t.Errorf("%s %s %s: %d %s, want %d and %q", c.method, c.path, c.body, got.code, got.body, c.code, c.has)
 		}
 	}
