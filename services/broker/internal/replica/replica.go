@@ -19,6 +19,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
+	"github.com/seedqueue/sq/services/broker/internal/petition"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/waitlist"
@@ -52,6 +53,7 @@ type Replica struct {
 	// What follows belongs to the replica's goroutine.
 	core       *quorum.State
 	blind      bool   // the fold has stopped at damage, and so knows less than the core
+	lossy      bool   // the epoch began without records that were acknowledged before
 	unfit      string // why this replica does not lead although it should; empty = it may
 	fold       *fold.State
 	closing    sealed.Closing
@@ -66,7 +68,8 @@ type Replica struct {
 	reads      []func(partition.Offset, error) // wait for the ReadIndex under way
 	nextReads  []func(partition.Offset, error) // wait for the next
 	retryAt    time.Duration                   // elapsed: when Seals are tried again that found no room
-	admin      adminQueue
+	admin      petition.Queue
+	installs   installs
 	tier       tierState
 	seals      []sealWaiter
 	kept       housekeeper
@@ -95,6 +98,7 @@ type view struct {
 	harvest     bool // there is work for a tierer
 	unfit       string
 	damaged     int // ranges
+	lossy       bool
 	promised    partition.Epoch
 	leader      partition.NodeID
 	stopped     bool
@@ -266,7 +270,7 @@ func (r *Replica) show() {
 		hw: report.HighWatermark, readable: min(report.HighWatermark, report.Written), end: report.End,
 		logStart: r.fold.Tier.LogStart(), localStart: r.wal.Start(), sealedEnd: r.tier.marked, tierEnd: r.fold.Tier.TierEnd(),
 		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(), unfit: r.unfit,
-		damaged: len(r.wal.Faults()), promised: report.Promised, leader: r.core.Assigned().Leader.Broker,
+		damaged: len(r.wal.Faults()), lossy: r.lossy, promised: report.Promised, leader: r.core.Assigned().Leader.Broker,
 		stopped: r.failure != nil || report.Quarantined,
 	}
 	if old != nil {
@@ -341,7 +345,7 @@ func (r *Replica) end() {
 	}
 	r.refuseQueue(r.refusal(cause))
 	r.waiting.All(&fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
-	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
+	r.admin.Stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
 	r.failSeals(cause)
 	r.readFailed(cause)
 	r.io.Stop()

@@ -35,11 +35,12 @@ func (r *Replica) Seal(ctx context.Context) (SealResult, error) {
 	})
 }
 
-// findClosed puts the closed segments that the log does not seal yet in the queue: what an earlier leader, or life, left.
+// findClosed puts the segments that have ended and that the log does not seal yet in the queue: what an earlier leader, or life, left. They may be
+// sealed on disk: where acks do not wait for a sync, a power cut may have taken the Seal.
 func (r *Replica) findClosed() {
 	open := r.core.Report().SegmentBase
 	for _, s := range r.wal.Segments() {
-		if s.State == wal.StateClosed && s.Base != open && s.End > r.fold.Tier.SealedEnd() {
+		if s.State != wal.StateOpen && s.Base != open && s.End > r.fold.Tier.SealedEnd() {
 			r.closing.Add(s.Base, s.End)
 		}
 	}
@@ -85,6 +86,10 @@ func (r *Replica) undigested(base partition.Offset, err error) {
 // markSealed has the log take note of the segments whose Seal is committed.
 func (r *Replica) markSealed() {
 	for _, seal := range r.fold.TakeSeals() {
+		if seal.End <= r.wal.Start() { // its Seal comes behind the place where this log was begun anew
+			r.tier.marked = max(r.tier.marked, seal.End)
+			r.fold.Sealed(seal.End)
+		}
 		if seal.End > r.tier.marked {
 			r.tier.toMark = append(r.tier.toMark, toMark{seal, r.closing.Made(seal)})
 		}
