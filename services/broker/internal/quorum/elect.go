@@ -202,6 +202,10 @@ func (s *State) adopt(c *candidate) {
 }
 
 func (s *State) onFetched(from partition.Member, m Fetched) {
+	if f, ok := s.role.(*follower); ok && f.epoch == m.Epoch {
+		s.mend(f, from, m.Entries)
+		return
+	}
 	c, ok := s.role.(*candidate)
 	if !ok || c.epoch != m.Epoch || c.phase != adopting || from != c.donor.from {
 		return

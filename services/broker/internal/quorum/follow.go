@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"slices"
+	"time"
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
@@ -18,6 +19,8 @@ type follower struct {
 	round     uint64           // the highest of an Append that was taken
 	acked     AppendOK         // last sent
 	owed      bool             // an Append is to be answered although it brought nothing
+	mending   Range            // From: the next batch wanted of the damage that To ends; none: nothing is asked for
+	asked     time.Duration    // when it was asked for
 }
 
 func (f *follower) epochOf() partition.Epoch { return f.epoch }
@@ -110,6 +113,7 @@ func (s *State) onAppend(from partition.Member, m Append) {
 	hw := min(m.HighWatermark, f.verified, s.log.written)
 	s.commit(hw, min(hw, s.log.durable))
 	s.answer(f)
+	s.askMend(f)
 }
 
 // onInstall takes a part of what the partition was at the leader's local start, if the log does not reach there. At is committed: what this log

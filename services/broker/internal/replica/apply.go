@@ -55,6 +55,8 @@ func (r *Replica) apply(effect quorum.Effect) {
 		r.out.Send(e)
 	case quorum.ServeFetch:
 		r.out.Serve(e)
+	case quorum.Mend:
+		r.mend(e)
 	case quorum.Reinstall:
 		r.giveInstall(e)
 	case quorum.TakeInstall:
@@ -178,7 +180,7 @@ func (r *Replica) stepDown(e quorum.StepDown) {
 	r.admin.Stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})
 	r.refuseQueue(r.notLeader())
 	r.failSeals(fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch))
-	r.readFailed(r.notLeader())
+	r.reads.Fail(fault.Wrap("confirm that this replica leads", r.notLeader()))
 }
 
 // notLeader is the refusal of a replica that does not lead.
