@@ -35,8 +35,8 @@ test: ## All tests: unit, model, crash sample, end to end.
 	go test -timeout 15m work
 
 .PHONY: race
-race: ## All tests but the end-to-end ones, under the race detector.
-	go test -race -timeout 15m $$(go list work | grep -v '/tests/e2e$$')
+race: ## All tests but the end-to-end ones, under the race detector and with freed buffers overwritten.
+	go test -race -tags sqdebug -timeout 15m $$(go list work | grep -v '/tests/e2e$$')
 
 .PHONY: e2e
 e2e: ## End-to-end tests against every shape.
@@ -54,9 +54,10 @@ crash: ## Every crash point and every damaged bit of the log (long).
 ROUNDS ?= 200
 FS ?=
 SEED ?=
+CLUSTER ?=
 .PHONY: chaos
-chaos: ## ROUNDS (200) of kill -9 and worse under load; FS=ext4|xfs on a mounted image (root).
-	@tests/chaos/run.sh $(ROUNDS) "$(FS)" $(SEED)
+chaos: ## ROUNDS (200) of kill -9 and worse under load; FS=ext4|xfs on a mounted image (root); CLUSTER=3: several brokers.
+	@tests/chaos/run.sh $(ROUNDS) "$(FS)" "$(SEED)" "$(CLUSTER)"
 
 N ?= 1000000
 .PHONY: model

@@ -28,6 +28,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		`sync-policy: sync policy "sometimes"`:    func(c *broker.Config) { c.SyncPolicy = "sometimes" },
 		`journal: "sometimes": want auto, always`: func(c *broker.Config) { c.Journal = "sometimes" },
 		"journal-size: 64KiB is outside 1MiB to":  func(c *broker.Config) { c.JournalSize = 64 << 10 },
+		"drain-timeout: 1h0m0s is outside":        func(c *broker.Config) { c.DrainTimeout = time.Hour },
 		"body-memory: 1MiB is below 16MiB":        func(c *broker.Config) { c.BodyMemory = 1 << 20 },
 		"scrub-rate: 1KiB is outside 64KiB":       func(c *broker.Config) { c.ScrubRate = 1 << 10 },
 		"compact-rate: 1KiB is outside 64KiB":     func(c *broker.Config) { c.CompactRate = 1 << 10 },
