@@ -56,7 +56,7 @@ for k in sys.argv[2].split("."): d=d[k]
 print(round(d, 2))' "$1" "$2"; }
 metric() { curl -s "http://127.0.0.1:$((port + 9))/metrics" | awk -v name="$1" '$1 == name {printf "%.0f\n", $2}'; }
 fio4k() {
-	fio --name=small --directory="$work" --rw=write --bs=4k --size=4g --fdatasync=1 --runtime=4 --output-format=json 2>/dev/null |
+	fio --name=small --directory="$work" --rw=write --bs=4k --size=400m --fdatasync=1 --runtime=4 --output-format=json 2>/dev/null |
 		python3 -c 'import json,sys; j=json.load(sys.stdin)["jobs"][0]; p=j["sync"]["lat_ns"]["percentile"]
 print("fio 4 KiB write + fdatasync: %.0f/s, fdatasync p50 %.3f ms, p99 %.3f ms" % (j["write"]["iops"], p["50.000000"]/1e6, p["99.000000"]/1e6))'
 	rm -f "$work/small".*

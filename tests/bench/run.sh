@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.."
 rounds="${1:-3}"
 seconds="${2:-8}"
 brokers="${3:-1}"
+replicas=(--replication-factor "$((brokers < 3 ? 1 : 3))")
 port="${SQ_BENCH_PORT:-17100}"
 work="$(mktemp -d -p . .bench.XXXXXX)"
 pids=()
@@ -23,7 +24,8 @@ disk() {
 	fio --name="$1" --directory="$work" --rw=write --bs="$2" --fdatasync=1 --runtime="$seconds" --output-format=json "${@:3}" 2>/dev/null |
 		python3 -c 'import json,sys; j=json.load(sys.stdin)["jobs"][0]; print(j["write"]["bw_bytes"], j["sync"]["lat_ns"]["percentile"]["50.000000"]/1e6)'
 }
-fresh() { disk "$1" "$2" --size=32g; rm -f "$work/$1".*; } # never rewrites a block: the size is above what it writes
+# fresh NAME BS MIB: never rewrites a block, for the size, of so many MiB a second, is above what it writes; fio takes the room at once.
+fresh() { disk "$1" "$2" --size="$(($3 * seconds))m"; rm -f "$work/$1".*; }
 field() { python3 -c 'import json,sys; d=json.load(sys.stdin)
 for k in sys.argv[1].split("."): d=d[k]
 print(d)' "$1"; }
@@ -46,18 +48,18 @@ start() { # FLAGS
 }
 export SQ_ADDR="127.0.0.1:$port" SQ_API="127.0.0.1:$((port + 1))"
 start
-bin/sq topic create bench --no-tier >/dev/null
-bin/sq topic create kept --no-tier --retention-bytes 256MiB --segment-bytes 64MiB >/dev/null # its files are recycled
-bin/sq topic create spread --no-tier --partitions 256 >/dev/null
+bin/sq topic create bench --no-tier "${replicas[@]}" >/dev/null
+bin/sq topic create kept --no-tier "${replicas[@]}" --retention-bytes 256MiB --segment-bytes 64MiB >/dev/null # its files are recycled
+bin/sq topic create spread --no-tier "${replicas[@]}" --partitions 256 >/dev/null
 large=(--record-size 100 --batch-bytes 262144 --in-flight 5)
 disk again 256k --size=1g --overwrite=1 --loops=1000 >/dev/null # lays the file out
 for _ in $(seq "$rounds"); do
-	fresh big 256k >>"$work/fio"
+	fresh big 256k 1500 >>"$work/fio"
 	publish fresh --topic bench "${large[@]}"
 	disk again 256k --size=1g --overwrite=1 --loops=1000 >>"$work/fioagain"
 	publish kept --topic kept "${large[@]}"
 	publish medium --topic bench --record-size 100 --batch-bytes 65536 --in-flight 16
-	fresh small 4k >>"$work/fio4k"
+	fresh small 4k 100 >>"$work/fio4k"
 	publish one --topic bench --record-size 100 --batch-bytes 1 --in-flight 1
 	publish many --topic spread --record-size 100 --batch-bytes 1 --in-flight 256 --spread
 done
@@ -66,7 +68,7 @@ kill "${pids[0]}"
 wait "${pids[0]}" || true
 rm -rf "$work/sq"
 start --sync-policy none
-bin/sq topic create bench --no-tier >/dev/null
+bin/sq topic create bench --no-tier "${replicas[@]}" >/dev/null
 publish none --topic bench "${large[@]}"
 column() { cut -d' ' -f"$2" "$work/$1" | median; }
 row() { printf '| %s | %s |\n' "$1" "$2"; }
