@@ -90,6 +90,22 @@ func (c *Catalog) View() (*topology.View, error) {
 	return c.cfg.Views.View(), nil
 }
 
+// Fresh gives metadata that is at least as new as this call: what anybody was told before is in it.
+func (c *Catalog) Fresh(ctx context.Context) (*topology.View, error) {
+	if _, err := c.cfg.Office.Guard(); err != nil {
+		return nil, err //nolint:wrapcheck // the answer itself.
+	}
+	_, _, revision, err := c.cfg.Store.Get(ctx, topology.CoordinatorKey)
+	if err != nil {
+		return nil, fault.Errorf(fault.Unavailable, "read the topology: %w", err)
+	}
+	v, err := c.cfg.Views.WaitFor(ctx, func(v *topology.View) bool { return v.Revision >= revision })
+	if err != nil {
+		return nil, fault.Errorf(fault.Unavailable, "wait for the topology: %w", err)
+	}
+	return v, nil
+}
+
 // brokers are those of a view, with what they report.
 func (c *Catalog) brokers(v *topology.View) []members.Broker {
 	return members.Of(v, c.cfg.Reports.Now(c.cfg.Clock.Now()))
