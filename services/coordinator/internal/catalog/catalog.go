@@ -26,6 +26,7 @@ type Office interface {
 type Views interface {
 	View() *topology.View
 	WaitFor(ctx context.Context, seen func(*topology.View) bool) (*topology.View, error)
+	Refresh(ctx context.Context) error
 }
 
 // Config of a Catalog.
@@ -99,11 +100,17 @@ func (c *Catalog) Fresh(ctx context.Context) (*topology.View, error) {
 	if err != nil {
 		return nil, fault.Errorf(fault.Unavailable, "read the topology: %w", err)
 	}
-	v, err := c.cfg.Views.WaitFor(ctx, func(v *topology.View) bool { return v.Revision >= revision })
-	if err != nil {
-		return nil, fault.Errorf(fault.Unavailable, "wait for the topology: %w", err)
+	wait, cancel := context.WithTimeout(ctx, freshWait)
+	defer cancel()
+	v, err := c.cfg.Views.WaitFor(wait, func(v *topology.View) bool { return v.Revision >= revision })
+	if err == nil {
+		return v, nil
 	}
-	return v, nil
+	// The watch is late or has lost something, or the revision is of a key that is not SQ's, which it never shows.
+	if err := c.cfg.Views.Refresh(ctx); err != nil {
+		return nil, fault.Errorf(fault.Unavailable, "read the topology: %w", err)
+	}
+	return c.cfg.Views.View(), nil
 }
 
 // brokers are those of a view, with what they report.
