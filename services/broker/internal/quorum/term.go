@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 )
@@ -150,6 +151,9 @@ func (s *State) hear(p *peer, round uint64) {
 }
 
 func (s *State) onAppendOK(from partition.Member, m AppendOK) {
+	if mutant.Is(mutant.CountOtherEpochs) {
+		m.Epoch = s.role.epochOf()
+	}
 	t := s.termOf(m.Epoch)
 	if t == nil {
 		return // of another epoch, even if this process leads again (R4)

@@ -31,6 +31,11 @@ func (p *process) failSync(rng *rand.Rand) {
 	p.faults.Add(faultfs.Rule{Ops: faultfs.Sync, Path: path, First: 1 + rng.IntN(3), Count: 1, Err: syscall.EIO})
 }
 
+// failNextSync makes the next sync of a log on a machine fail.
+func (p *process) failNextSync() {
+	p.faults.Add(faultfs.Rule{Ops: faultfs.Sync, Path: "*.log", Count: 1, Err: syscall.EIO})
+}
+
 // rot damages a byte of a log that is proven to be durable by what the journal holds durably, and gives false if there is none. What rots before
 // a mark proves it, at the moment of a crash, is the residual risk that the fault model states.
 func (n *node) rot(rng *rand.Rand) bool {

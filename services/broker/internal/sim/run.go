@@ -161,7 +161,7 @@ func (w *World) survivors() (keep []bool, possible bool) {
 // sound tells whether a member's data is there, or may still be made.
 func (w *World) sound(pt *part, m partition.Member) bool {
 	n := w.node(m.Broker)
-	return n.ruined == nil && !n.rotten && !n.damaged[m.Replica] && (n.made[m.Replica] || mayBeEmpty(pt.register.value, m) && pt.replicas[n.id] == m)
+	return n.ruined == nil && !n.rotten && !n.damaged[m.Replica] && (n.made[m.Replica] || pt.register.value.MayBeEmpty(m) && pt.replicas[n.id] == m)
 }
 
 // settled tells whether every publish is answered, and every partition led.
