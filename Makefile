@@ -54,9 +54,10 @@ crash: ## Every crash point and every damaged bit of the log (long).
 ROUNDS ?= 200
 FS ?=
 SEED ?=
+CLUSTER ?=
 .PHONY: chaos
-chaos: ## ROUNDS (200) of kill -9 and worse under load; FS=ext4|xfs on a mounted image (root).
-	@tests/chaos/run.sh $(ROUNDS) "$(FS)" $(SEED)
+chaos: ## ROUNDS (200) of kill -9 and worse under load; FS=ext4|xfs on a mounted image (root); CLUSTER=3: several brokers.
+	@tests/chaos/run.sh $(ROUNDS) "$(FS)" "$(SEED)" "$(CLUSTER)"
 
 N ?= 1000000
 .PHONY: model

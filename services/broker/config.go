@@ -31,7 +31,9 @@ type Config struct {
 	ScrubInterval  time.Duration `koanf:"scrub-interval" usage:"how long reading all of them again takes, where scrub-rate allows, 1s to 8760h"`
 	CompactRate    config.Bytes  `koanf:"compact-rate" usage:"how fast topics with cleanup compact are read and written again, bytes a second, 64KiB to 1GiB; 0 = not at all"`
 	CompactMemory  config.Bytes  `koanf:"compact-memory" usage:"memory for the keys of the partition that is being compacted, 1MiB to 16GiB; 80 bytes a key"`
+	CatchUpRate    config.Bytes  `koanf:"catch-up-rate" usage:"how fast replicas elsewhere that are more than 8MiB behind are sent what they lack, all partitions together, bytes a second, 1MiB to 16GiB; 0 = no bound"`
 	DiskRefuse     config.Bytes  `koanf:"disk-refuse" usage:"free room on the data disk below which records are refused, and below half of it all appends, 1MiB and up; 0 = the smaller of a tenth and 10GiB, and of a twentieth and 2GiB"`
+	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long a broker that is told to stop goes on until others lead what it leads, 0 to 10m; 0 = it stops at once"`
 	node.Config    `usage-lease-ttl:"how long after its last renewal the broker counts as gone, 2s to 60s"`
 }
 
@@ -40,8 +42,9 @@ func Defaults() Config {
 	return Config{
 		DataDir: "/var/lib/sq", CapnpHost: "localhost:6164", HTTPHost: "localhost:6162", SyncPolicy: "every-batch",
 		Journal: "auto", JournalSize: commit.DefaultRingBytes, BodyMemory: 256 << 20,
-		ScrubRate: 5 << 20, ScrubInterval: 7 * 24 * time.Hour, CompactRate: 32 << 20, CompactMemory: 64 << 20,
-		Config: node.Defaults("localhost:6169"),
+		ScrubRate: 5 << 20, ScrubInterval: 7 * 24 * time.Hour, CompactRate: 32 << 20, CompactMemory: 64 << 20, CatchUpRate: 64 << 20,
+		DrainTimeout: 10 * time.Second,
+		Config:       node.Defaults("localhost:6169"),
 	}
 }
 
@@ -82,8 +85,14 @@ func (c Config) Validate() error {
 		return fault.Errorf(fault.Invalid, "compact-memory: %v is outside %v to %v",
 			c.CompactMemory, config.Bytes(compact.MemoryMin), config.Bytes(compactMemoryMax))
 	}
+	if c.CatchUpRate != 0 && (c.CatchUpRate < catchUpRateMin || c.CatchUpRate > catchUpRateMax) {
+		return fault.Errorf(fault.Invalid, "catch-up-rate: %v is outside %v to %v, and not 0", c.CatchUpRate, config.Bytes(catchUpRateMin), config.Bytes(catchUpRateMax))
+	}
 	if c.ScrubInterval < scrubIntervalMin || c.ScrubInterval > scrubIntervalMax {
 		return fault.Errorf(fault.Invalid, "scrub-interval: %v is outside %v to %v", c.ScrubInterval, scrubIntervalMin, scrubIntervalMax)
+	}
+	if c.DrainTimeout < 0 || c.DrainTimeout > drainTimeoutMax {
+		return fault.Errorf(fault.Invalid, "drain-timeout: %v is outside 0 to %v", c.DrainTimeout, drainTimeoutMax)
 	}
 	return nil
 }

@@ -22,4 +22,7 @@ const (
 	scrubIntervalMax = 365 * 24 * time.Hour
 	compactRateMax   = 1 << 30
 	compactMemoryMax = 16 << 30
+	catchUpRateMin   = 1 << 20
+	catchUpRateMax   = 16 << 30
+	drainTimeoutMax  = 10 * time.Minute
 )

@@ -64,6 +64,10 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 	if err := b.deps.Persist(ctx, b.cfg.Config, func() error { return registration.Take(ctx) }); err != nil || ctx.Err() != nil {
 		return err
 	}
+	reports, err := b.newHerald(life, watch, registration, peers, replicas)
+	if err != nil {
+		return err
+	}
 	scrubber, err := b.newScrubber(replicas)
 	if err != nil {
 		return err
@@ -76,8 +80,10 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 		lifecycle.Part{Name: "lease", Run: poisons(watch, registration.Run)},
 		lifecycle.Part{Name: "roster", Run: replicas.Run},
 		lifecycle.Part{Name: "peers", Run: peers.Run},
+		lifecycle.Part{Name: "herald", Run: reports.Run},
 		lifecycle.Part{Name: "scrub", Run: scrubber},
 		lifecycle.Part{Name: "data", Run: func(ctx context.Context) error { return b.deps.ServeFrames(ctx, server, b.ports.Capnp) }},
+		lifecycle.Part{Name: "drain", Run: b.drain(reports)}, // the first to stop
 	)
 }
 
@@ -143,7 +149,7 @@ func (b *Broker) newRoster(l life, watch *disk.Watch, peers *peer.Peers, stream 
 	}
 	return roster.New(roster.Config{ //nolint:wrapcheck // says what was attempted.
 		Node: b.cfg.node(), Incarnation: l.claim.Incarnation, Claimed: l.claim.Guard.Want, Cluster: l.cluster, Sync: sync,
-		CompactRate: int64(b.cfg.CompactRate), CompactMemory: int64(b.cfg.CompactMemory),
+		CompactRate: int64(b.cfg.CompactRate), CompactMemory: int64(b.cfg.CompactMemory), CatchUpRate: int64(b.cfg.CatchUpRate),
 		Redo: redo, Commit: commit.Limits{RingBytes: int64(b.cfg.JournalSize)},
 	}, roster.Deps{
 		FS: b.deps.FS, Disk: watch, Journal: stream, State: state, Store: b.deps.Store, View: b.follower,

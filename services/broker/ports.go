@@ -1,12 +1,18 @@
 package broker
 
 import (
+	"context"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/seedqueue/sq/libs/lifecycle"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/telemetry"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/services/broker/internal/data"
+	"github.com/seedqueue/sq/services/broker/internal/disk"
+	"github.com/seedqueue/sq/services/broker/internal/herald"
+	"github.com/seedqueue/sq/services/broker/internal/lease"
 	"github.com/seedqueue/sq/services/broker/internal/peer"
 	"github.com/seedqueue/sq/services/broker/internal/pid"
 	"github.com/seedqueue/sq/services/broker/internal/roster"
@@ -52,4 +58,34 @@ func (b *Broker) newServer(l life, all *roster.Roster) (*data.Server, error) {
 		Software: "sq-broker/" + b.deps.Version, Budget: budget, PeerBudget: others,
 		Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics, Tracers: b.deps.Tracers,
 	})
+}
+
+// newHerald makes what reports to the coordinator.
+func (b *Broker) newHerald(l life, watch *disk.Watch, registration *lease.Lease, peers *peer.Peers, replicas *roster.Roster) (*herald.Herald, error) {
+	return herald.New(herald.Config{ //nolint:wrapcheck // says what was attempted.
+		Self: b.cfg.node(), Incarnation: l.claim.Incarnation, Topology: b.follower, Suspects: peers, Lost: replicas.Lost,
+		Disk: func() herald.Disk {
+			usage := watch.Usage()
+			now := herald.Disk{ID: l.ident.Disk, State: herald.DiskOK, Free: usage.Free, Total: usage.Total}
+			switch {
+			case registration.Slow():
+				now.State = herald.DiskSlow
+			case watch.Refusal(false) != nil:
+				now.State = herald.DiskFull
+			}
+			return now
+		},
+		Network: b.deps.Network, Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,
+	})
+}
+
+// drain waits for the end of the process and then, if nothing has failed, for others to lead what this broker leads. Until it returns all goes on.
+func (b *Broker) drain(reports *herald.Herald) func(context.Context) error {
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		if lifecycle.Failure(ctx) == nil {
+			reports.Drain(context.WithoutCancel(ctx), b.cfg.DrainTimeout)
+		}
+		return nil
+	}
 }

@@ -24,6 +24,7 @@ func (w *world) startNode(t *testing.T, id int, dir *memfs.FS) *running {
 	host := fmt.Sprintf("b%d", id)
 	cfg, deps := w.config(), w.deps(dir)
 	cfg.NodeID, cfg.CapnpHost, cfg.HTTPHost = uint64(id), host+":0", host+":0"
+	cfg.DrainTimeout = 0 // there is no coordinator
 	deps.Network = w.net.At(host)
 	return w.startWith(t, cfg, deps)
 }

@@ -141,6 +141,24 @@ func (c *Cluster) Restart(t testing.TB, name string) {
 	c.AwaitReady(t, c.Process(name).Name)
 }
 
+// Supervise is Restart as a supervisor does it: a process that ends before it is ready is started again. A broker with an empty disk is refused
+// for as long as its old registration lasts.
+func (c *Cluster) Supervise(t testing.TB, name string) {
+	t.Helper()
+	p := c.Process(name)
+	for deadline := time.Now().Add(readyTimeout); ; pause(t.Context(), 10*readyPoll) {
+		err := p.Start()
+		if err == nil {
+			if err = p.AwaitReady(t.Context()); err == nil {
+				return
+			}
+		}
+		if p.Running() || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // KillAll ends all of SQ's own processes by SIGKILL; etcd and the S3 server go on.
 func (c *Cluster) KillAll() {
 	for _, p := range c.processes {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,8 @@ const (
 	recordSizeMax = 1 << 20
 	inFlightMax   = 1024
 	clientsMax    = 1024
+	// benchGCPercent: the heap of a client is small, so that the default collects it a hundred times a second.
+	benchGCPercent = 800
 )
 
 func (p *program) benchProduce() *cobra.Command {
@@ -148,6 +151,8 @@ func checkLoad(duration time.Duration, clients, recordSize, batchBytes, inFlight
 func (p *program) runBench(
 	ctx context.Context, r report, output string, run func(context.Context, []*sq.Client) (load.Result, error),
 ) (err error) {
+	// The garbage of the load is not what is measured.
+	defer debug.SetGCPercent(debug.SetGCPercent(benchGCPercent))
 	var all []*sq.Client
 	defer func() {
 		for _, client := range all {

@@ -79,8 +79,8 @@ func (p *Producer) Send(ctx context.Context, r Record, options ...SendOption) (A
 // SendBatch publishes records and waits for their answers. It is not atomic: each record has a Result of its own, in the order of records;
 // err is that of the first one that failed. Records of one partition are stored in the order given, though others may come between.
 func (p *Producer) SendBatch(ctx context.Context, records []Record, options ...SendOption) ([]Result, error) {
-	results := make([]Result, len(records))
 	if p.invalid != nil {
+		results := make([]Result, len(records))
 		for i := range results {
 			results[i] = Result{Ack: Ack{Offset: -1}, Err: p.invalid}
 		}
@@ -89,8 +89,8 @@ func (p *Producer) SendBatch(ctx context.Context, records []Record, options ...S
 	if len(records) == 0 {
 		return nil, nil
 	}
-	now := time.Now()
-	op := p.box.Enqueue(ctx, len(records), func(i int) batch.Record { return recordOf(&records[i], now) }, namedPartition(options))
+	now := batch.Micros(time.Now())
+	op := p.box.Enqueue(ctx, len(records), func(i int, into *batch.Record) { fillRecord(into, &records[i], now) }, namedPartition(options))
 	select {
 	case <-op.Done:
 	case <-ctx.Done():
@@ -98,13 +98,21 @@ func (p *Producer) SendBatch(ctx context.Context, records []Record, options ...S
 			p.box.WakeAll()
 		}
 	}
+	results := make([]Result, len(records))
 	var first error
-	for i, r := range op.Leave() {
-		results[i].Ack = ackOf(r.Answer)
-		if r.Err != nil {
-			results[i].Err = errorOf("publish to "+p.topic, r.Err)
-			if first == nil {
-				first = results[i].Err
+	failed := len(records)
+	for _, part := range op.Leave() {
+		r := Result{Ack: ackOf(part.Answer)}
+		if part.Err != nil {
+			r.Err = errorOf("publish to "+p.topic, part.Err)
+			if part.First < failed {
+				failed, first = part.First, r.Err
+			}
+		}
+		for i := range part.Count {
+			results[part.First+i] = r
+			if r.Ack.Offset >= 0 {
+				r.Ack.Offset++
 			}
 		}
 	}
@@ -124,7 +132,8 @@ func (p *Producer) post(r *Record, fn func(Ack, error), named int) error {
 		return p.invalid
 	}
 	now := time.Now()
-	rec := recordOf(r, now)
+	var rec batch.Record
+	fillRecord(&rec, r, batch.Micros(now))
 	var call any
 	if fn != nil {
 		call = fn
@@ -187,10 +196,10 @@ func namedPartition(options []SendOption) int {
 	return cfg.partition
 }
 
-func recordOf(r *Record, now time.Time) batch.Record {
-	at := r.Timestamp
-	if at.IsZero() {
-		at = now
+// fillRecord makes a record of what the user gave; now is its time if he gave none, in microseconds since 1970.
+func fillRecord(into *batch.Record, r *Record, now int64) {
+	into.Key, into.Value, into.Headers, into.Timestamp = r.Key, r.Value, r.Headers, now
+	if !r.Timestamp.IsZero() {
+		into.Timestamp = batch.Micros(r.Timestamp)
 	}
-	return batch.Record{Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: batch.Micros(at)}
 }

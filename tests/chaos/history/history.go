@@ -14,6 +14,7 @@ type Kind string
 // The kinds.
 const (
 	Lost      Kind = "lost"      // acknowledged or read before, and not there
+	Stale     Kind = "stale"     // acknowledged before, and beyond where the reading ended: an old end, or lost at the end
 	Duplicate Kind = "duplicate" // one record at two offsets
 	Misplaced Kind = "misplaced" // another offset than that of the ack, or of an earlier reading
 	Aborted   Kind = "aborted"   // there, although its write failed or never was
@@ -195,7 +196,11 @@ func (r *Reading) Complete() []Anomaly {
 	}
 	for id, o := range h.mu.ops {
 		if o.outcome == acked && o.ended <= r.began && !there[id] && !h.mayBeGone(place{o.partition, o.offset}) {
-			bad = append(bad, Anomaly{Lost, o.partition, o.offset, id, "acknowledged before the reading began"})
+			kind := Lost
+			if o.offset >= 0 && !r.covers(place{o.partition, o.offset}) {
+				kind = Stale
+			}
+			bad = append(bad, Anomaly{kind, o.partition, o.offset, id, "acknowledged before the reading began"})
 		} else if p, read := h.mu.seen[id]; read && !there[id] && o.outcome != acked && !h.mayBeGone(p) && r.covers(p) {
 			bad = append(bad, Anomaly{Lost, p.partition, p.offset, id, "an earlier reading had it"})
 		}

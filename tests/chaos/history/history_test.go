@@ -63,7 +63,8 @@ func TestPlanted(t *testing.T) {
 		{"as it was", []ID{a, b, c, u, d}, "", ""},
 		{"unknown is not there", []ID{a, b, c, gap, d}, "", ""},
 		{"acked is lost", []ID{a, gap, c, u, d}, Lost, "acknowledged"},
-		{"last is lost", []ID{a, b, c, u}, Lost, "acknowledged"},
+		{"the end is old", []ID{a, b, c, u}, Stale, "acknowledged"},
+
 		{"twice", []ID{a, b, c, u, d, a}, Duplicate, "also at offset 0"},
 		{"unknown is there twice", []ID{a, b, c, u, d, u}, Duplicate, "also at offset 3"},
 		{"moved", []ID{a, b, c, u, gap, d}, Misplaced, "acknowledged at offset 4"},
@@ -176,5 +177,29 @@ func TestStillOnItsWay(t *testing.T) {
 	reading := r.read(r.log...)
 	r.h.OK(id, 5)
 	want(t, reading.Complete(), "", "")
-	want(t, r.read(r.log...).Complete(), Lost, "acknowledged")
+	want(t, r.read(r.log...).Complete(), Stale, "acknowledged")
+}
+
+// TestExchanged: two records change their places.
+func TestExchanged(t *testing.T) {
+	r := newRun()
+	got := r.read(r.log[1], r.log[0], r.log[2], r.log[3], r.log[4]).Complete()
+	if len(got) < 2 || got[0].Kind != Misplaced || got[1].Kind != Misplaced {
+		t.Errorf("found %v", got)
+	}
+}
+
+// TestFollowerGoesBack: a reader is given again what it had.
+func TestFollowerGoesBack(t *testing.T) {
+	r := newRun()
+	all := r.read(r.log...)
+	want(t, all.Complete(), "", "")
+	reading := r.h.Begin()
+	for _, offset := range []int{0, 1, 0, 2, 3, 4} {
+		reading.Observe(0, int64(offset), Value(r.log[offset], 100))
+	}
+	got := reading.Follows(all)
+	if len(got) == 0 || got[0].Kind != Duplicate && got[0].Kind != Reordered {
+		t.Errorf("found %v", got)
+	}
 }

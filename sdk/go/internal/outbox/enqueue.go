@@ -13,9 +13,9 @@ import (
 	"github.com/seedqueue/sq/sdk/go/internal/fault"
 )
 
-// Enqueue hands n records over, which at gives one after the other. What cannot be enqueued has its answer at once. It waits for metadata the
+// Enqueue hands n records over, which at writes into a record, one after the other. What cannot be enqueued has its answer at once. It waits for metadata the
 // first time, and for room, until ctx ends. named is the partition that the caller names, -1 = none.
-func (p *Outbox) Enqueue(ctx context.Context, n int, at func(i int) batch.Record, named int) *Operation {
+func (p *Outbox) Enqueue(ctx context.Context, n int, at func(i int, into *batch.Record), named int) *Operation {
 	op := newOperation(n, trace.SpanContextFromContext(ctx))
 	now, err := p.planFor(ctx, named)
 	if err != nil {
@@ -42,10 +42,11 @@ func (p *Outbox) Enqueue(ctx context.Context, n int, at func(i int) batch.Record
 }
 
 // chunk gives where the part of the records that begins at from and is buffered at once ends, and what it costs.
-func (p *Outbox) chunk(n int, at func(i int) batch.Record, from int) (to, cost int) {
+func (p *Outbox) chunk(n int, at func(i int, into *batch.Record), from int) (to, cost int) {
 	limit := min(chunkBytes, p.cfg.Limit/2)
+	var rec batch.Record
 	for to = from; to < n; to++ {
-		rec := at(to)
+		at(to, &rec)
 		one := costOf(&rec)
 		if to > from && cost+one > limit {
 			break
@@ -56,11 +57,12 @@ func (p *Outbox) chunk(n int, at func(i int) batch.Record, from int) (to, cost i
 }
 
 // spread puts the records [from, to), whose room is taken, into their lanes, and hurries these when all are in.
-func (p *Outbox) spread(plan *plan, at func(i int) batch.Record, from, to int, e entry) {
+func (p *Outbox) spread(plan *plan, at func(i int, into *batch.Record), from, to int, e entry) {
 	var last *lane
 	var others map[*lane]struct{}
-	for i := from; i < to; i++ {
-		rec := at(i)
+	var rec batch.Record
+	for i := from; i < to; {
+		at(i, &rec)
 		partition, mapVersion := p.choose(plan, rec.Key, int(e.partition))
 		l := plan.lanes[partition]
 		if last != nil && l != last {
@@ -70,11 +72,12 @@ func (p *Outbox) spread(plan *plan, at func(i int) batch.Record, from, to int, e
 			others[last] = struct{}{}
 		}
 		last = l
-		cost := costOf(&rec)
-		e.first, e.count = int32(i), 1
-		if err := l.add(&rec, e, cost, mapVersion); err != nil {
-			p.cfg.Account.Give(cost)
+		n, err := l.addRun(i, to, at, &rec, e, mapVersion)
+		i += n
+		if err != nil {
+			p.cfg.Account.Give(costOf(&rec))
 			e.op.fail(i, 1, err)
+			i++
 		}
 	}
 	last.hurry()

@@ -59,7 +59,35 @@ func (l *lane) signal() {
 
 // add puts a record, whose room is taken, into the open parcel.
 func (l *lane) add(rec *batch.Record, e entry, cost int, mapVersion uint32) error {
-	err := l.put(rec, e, cost, mapVersion)
+	l.mu.Lock()
+	_, err := l.put(rec, e, cost, mapVersion)
+	l.mu.Unlock()
+	return l.added(err)
+}
+
+// addRun puts records, whose room is taken, into the open parcel: record i, which rec holds, and those behind it that have no key, up to
+// record to, as long as the parcel takes them: behind it, another partition may be next. It gives how many; rec holds the one that failed.
+func (l *lane) addRun(i, to int, at func(i int, into *batch.Record), rec *batch.Record, e entry, mapVersion uint32) (n int, err error) {
+	run := rec.Key == nil
+	l.mu.Lock()
+	for sealed := false; err == nil && !sealed; {
+		e.first, e.count = int32(i+n), 1
+		if sealed, err = l.put(rec, e, costOf(rec), mapVersion); err != nil {
+			break
+		}
+		if n++; !run || i+n == to {
+			break
+		}
+		if at(i+n, rec); rec.Key != nil {
+			break
+		}
+	}
+	l.mu.Unlock()
+	return n, l.added(err)
+}
+
+// added has the lane run that something was added to.
+func (l *lane) added(err error) error {
 	if err != nil {
 		return fault.Of(l.op, err)
 	}
@@ -71,15 +99,15 @@ func (l *lane) add(rec *batch.Record, e entry, cost int, mapVersion uint32) erro
 	return nil
 }
 
-func (l *lane) put(rec *batch.Record, e entry, cost int, mapVersion uint32) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// put needs mu. sealed: a parcel was full.
+func (l *lane) put(rec *batch.Record, e entry, cost int, mapVersion uint32) (sealed bool, err error) {
 	if l.mu.closed {
-		return fault.ErrClosed
+		return false, fault.ErrClosed
 	}
 	for {
 		if open := l.mu.open; open != nil && mapVersion != 0 && open.mapVersion != 0 && mapVersion != open.mapVersion {
 			l.seal()
+			sealed = true
 		}
 		if l.mu.open == nil {
 			l.mu.open = l.newParcel()
@@ -89,6 +117,7 @@ func (l *lane) put(rec *batch.Record, e entry, cost int, mapVersion uint32) erro
 		err := open.append(rec, e, cost)
 		if errors.Is(err, batch.ErrFull) {
 			l.seal()
+			sealed = true
 			continue
 		}
 		if err != nil {
@@ -96,11 +125,11 @@ func (l *lane) put(rec *batch.Record, e entry, cost int, mapVersion uint32) erro
 				l.mu.open = nil
 				l.box.builders.Put(open.builder)
 			}
-			return err
+			return sealed, err
 		}
 		open.mapVersion = max(open.mapVersion, mapVersion)
 		l.mu.accepted++
-		return nil
+		return sealed, nil
 	}
 }
 

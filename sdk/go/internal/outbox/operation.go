@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel/trace"
@@ -17,8 +18,9 @@ type Operation struct {
 	span trace.SpanContext // the caller's
 	mu   struct {
 		sync.Mutex
-		results []Result
-		open    int   // without an answer
+		n       int    // records
+		parts   []Part // that have their answer
+		open    int    // records without one
 		out     int   // parts that are being sent
 		perhaps bool  // an attempt of a part had no answer
 		gone    bool  // the caller has gone while nothing could be stored: nothing may be sent any more
@@ -27,41 +29,34 @@ type Operation struct {
 	}
 }
 
-// Result is the fate of one record: Err nil = stored.
-type Result struct {
+// Part is the fate of records that follow each other: Err nil = stored, the first at Answer.Offset and the others behind it.
+type Part struct {
 	Answer
 
-	Err      error
-	answered bool
+	Err          error
+	First, Count int
 }
 
 func newOperation(n int, span trace.SpanContext) *Operation {
 	op := &Operation{Done: make(chan struct{}), span: span}
-	op.mu.results, op.mu.open = make([]Result, n), n
-	for i := range op.mu.results {
-		op.mu.results[i].Offset = -1
-	}
+	op.mu.n, op.mu.open = n, n
 	return op
 }
 
 // fail ends records with an error.
 func (op *Operation) fail(first, count int, err error) {
-	op.settle(first, count, func(r *Result, _ int) { r.Err = err })
+	op.settle(Part{First: first, Count: count, Answer: Answer{Offset: -1}, Err: err})
 }
 
-// settle ends records; set is called with the result of each and its place.
-func (op *Operation) settle(first, count int, set func(r *Result, i int)) {
+// settle ends records.
+func (op *Operation) settle(p Part) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.mu.left {
 		return
 	}
-	for i := range count {
-		r := &op.mu.results[first+i]
-		set(r, i)
-		r.answered = true
-	}
-	if op.mu.open -= count; op.mu.open == 0 {
+	op.mu.parts = append(op.mu.parts, p)
+	if op.mu.open -= p.Count; op.mu.open == 0 {
 		close(op.Done)
 	}
 }
@@ -115,18 +110,21 @@ func (op *Operation) GiveUp(what string, cause error) bool {
 		err.Kind = wirecapnp.ErrorKind_outcomeUnknown
 	}
 	op.mu.gone, op.mu.left = err.Kind != wirecapnp.ErrorKind_outcomeUnknown, true
-	for i := range op.mu.results {
-		if r := &op.mu.results[i]; !r.answered {
-			r.Err = err
+	slices.SortFunc(op.mu.parts, func(a, b Part) int { return a.First - b.First })
+	at := 0
+	for _, p := range append(op.mu.parts[:len(op.mu.parts):len(op.mu.parts)], Part{First: op.mu.n}) {
+		if at < p.First {
+			op.mu.parts = append(op.mu.parts, Part{First: at, Count: p.First - at, Answer: Answer{Offset: -1}, Err: err})
 		}
+		at = p.First + p.Count
 	}
 	return true
 }
 
-// Leave hands the results to the caller.
-func (op *Operation) Leave() []Result {
+// Leave hands the results to the caller, of each record one, in no order.
+func (op *Operation) Leave() []Part {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	op.mu.left = true
-	return op.mu.results
+	return op.mu.parts
 }

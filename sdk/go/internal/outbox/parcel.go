@@ -166,7 +166,7 @@ func (c *parcel) stored(deliver func(call any, a Answer, err error)) {
 	for i := range c.entries {
 		e := &c.entries[i]
 		if e.op != nil {
-			e.op.settle(int(e.first), int(e.count), func(r *Result, j int) { r.Answer = c.ackOf(int(e.at) + j) })
+			e.op.settle(Part{First: int(e.first), Count: int(e.count), Answer: c.ackOf(int(e.at))})
 			continue
 		}
 		if e.call != nil {

@@ -71,6 +71,9 @@ func New(cfg Config) (*Watch, error) {
 // State tells what the disk takes.
 func (w *Watch) State() State { return w.now.Load().state }
 
+// Usage tells the room that was seen last.
+func (w *Watch) Usage() vfs.Usage { return w.now.Load().usage }
+
 // NoRoom says that a write found no room: the disk is looked at at once.
 func (w *Watch) NoRoom() {
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,9 @@ import (
 
 // BeatTimeout is how long a heartbeat may take.
 const BeatTimeout = time.Second
+
+// slowAfter is how long heartbeats may be late before the disk counts as slow.
+const slowAfter = 5 * time.Second
 
 // renewals in a TTL.
 const renewals = 4
@@ -38,9 +42,9 @@ type Lease struct {
 	reg     *topology.Registration
 	beats   prometheus.Histogram
 	skipped prometheus.Counter
-	pending chan error // of the heartbeat under way; nil = none
-	late    bool       // a heartbeat is late, and that has been logged
-	failing bool       // the store does not answer, and that has been logged
+	pending chan error                // of the heartbeat under way; nil = none
+	late    atomic.Pointer[time.Time] // when the first of the late heartbeats began, and that is logged; nil = the last was in time
+	failing bool                      // the store does not answer, and that has been logged
 }
 
 // New opens the heartbeat file. Close ends what it began.
@@ -102,26 +106,31 @@ func (l *Lease) Run(ctx context.Context) error {
 	}
 }
 
+// Slow tells whether the disk has taken more than BeatTimeout for every heartbeat of the last 5 s: it is to lead nothing then.
+func (l *Lease) Slow() bool {
+	since := l.late.Load()
+	return since != nil && l.cfg.Clock.Now().Sub(*since) >= slowAfter
+}
+
 func (l *Lease) interval() time.Duration { return l.cfg.Params.TTL / renewals }
 
 // step renews if the disk answers.
 func (l *Lease) step(ctx context.Context) error {
+	begun := l.cfg.Clock.Now()
 	alive, err := l.prove(ctx)
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	if !alive {
 		l.skipped.Inc()
-		if !l.late {
+		if l.late.CompareAndSwap(nil, &begun) {
 			l.cfg.Log.Error("data disk does not answer, lease is not renewed", "timeout", BeatTimeout)
 		}
-		l.late = true
 		return nil
 	}
-	if l.late {
+	if l.late.Swap(nil) != nil {
 		l.cfg.Log.Info("data disk answers again")
 	}
-	l.late = false
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Params.TTL)
 	defer cancel()
 	err = l.reg.Renew(ctx)

@@ -221,3 +221,28 @@ func TestStoreAway(t *testing.T) {
 		_ = l.Close(t.Context())
 	})
 }
+
+// A disk whose heartbeats are late for 5 s is slow, and is not any more with the first that is in time.
+func TestSlow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w world) {
+		l := w.mustTake(t)
+		stop, _ := run(t, l)
+		time.Sleep(ttl)
+		w.dir.Add(faultfs.Rule{Ops: faultfs.Sync, Path: "heartbeat", Count: 3, Delay: 2 * time.Second})
+		time.Sleep(4 * time.Second)
+		if l.Slow() {
+			t.Error("slow although no heartbeat has been late for 5 s")
+		}
+		time.Sleep(3 * time.Second)
+		if !l.Slow() {
+			t.Error("not slow although every heartbeat has been late for 5 s")
+		}
+		time.Sleep(ttl)
+		if l.Slow() {
+			t.Error("slow although the disk answers again")
+		}
+		if err := errors.Join(stop(), l.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+}

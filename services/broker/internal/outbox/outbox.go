@@ -13,7 +13,9 @@ import (
 
 const (
 	pieceBytes = 1 << 20              // of the log, sent as one message
-	roomWait   = 5 * time.Millisecond // before the room of a broker is looked at again
+	roomWait   = 5 * time.Millisecond // before the room of a broker is looked at again, at first
+	roomWaits  = 500 * time.Millisecond
+	liveBytes  = 8 << 20 // a peer that gets so much and is not at the end is far behind
 )
 
 // Peers carries messages; peer.Peers does.
@@ -28,6 +30,7 @@ type Config struct {
 	Self      partition.Member
 	Log       *wal.Log
 	Peers     Peers
+	Rate      *Rate // of what peers get that are far behind
 	Logger    *slog.Logger
 	// Do has a job done by a worker, Post a call on the replica's goroutine, Later the same after a while.
 	Do    func(job func())
@@ -44,6 +47,7 @@ type Outbox struct {
 	cfg     Config
 	lanes   []*lane
 	waiting bool // for room
+	wait    time.Duration
 }
 
 // lane is what one peer is to be sent: [at, until) of the log.
@@ -55,6 +59,7 @@ type lane struct {
 	lazy      bool // and it may wait
 	reading   bool
 	turn      uint64 // of what is being read; another one makes it void
+	behind    int64  // bytes that were sent since the peer was at the end
 }
 
 // New makes an empty Outbox.
@@ -132,8 +137,16 @@ func (o *Outbox) append(l *lane, m quorum.Append, body *wal.Chunk) {
 func (o *Outbox) read(l *lane, limit partition.Offset) {
 	room := o.cfg.Peers.Room(l.to.Broker)
 	if room <= 0 {
-		o.wait()
+		o.wait = min(max(2*o.wait, roomWait), roomWaits) // perhaps nobody is there
+		o.later(o.wait)
 		return
+	}
+	o.wait = 0
+	if l.behind >= liveBytes {
+		if wait := o.cfg.Rate.take(pieceBytes); wait > 0 {
+			o.later(wait)
+			return
+		}
 	}
 	l.reading = true
 	turn, from := l.turn, l.at
@@ -167,17 +180,20 @@ func (o *Outbox) got(l *lane, turn uint64, chunk *wal.Chunk, err error) {
 	m := l.head
 	m.Prev, m.PrevEpoch, m.PrevChain, m.Until = l.at, o.cfg.EpochBefore(l.at), 0, chunk.NextOffset
 	l.at, l.reading = chunk.NextOffset, false
+	if l.behind += int64(chunk.Len()); l.at == l.until {
+		l.behind = 0
+	}
 	o.append(l, m, chunk)
 	o.Flush()
 }
 
-// wait has Flush called when there may be room again.
-func (o *Outbox) wait() {
+// later has Flush called when there may be room again.
+func (o *Outbox) later(wait time.Duration) {
 	if o.waiting {
 		return
 	}
 	o.waiting = true
-	o.cfg.Later(roomWait, func() {
+	o.cfg.Later(wait, func() {
 		o.waiting = false
 		o.Flush()
 	})

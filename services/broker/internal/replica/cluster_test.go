@@ -20,6 +20,7 @@ import (
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
+	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/peer"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
@@ -37,6 +38,7 @@ type cluster struct {
 	net      []func() // messages under way
 	cut      map[[2]partition.NodeID]bool
 	drop     func(m peer.Message) bool // if set, decides about each message
+	rate     *outbox.Rate
 }
 
 type clusterNode struct {
@@ -51,6 +53,7 @@ type clusterNode struct {
 	errands     *agenda
 	r           *Replica // nil = down
 	failure     error
+	stuck       bool // its disk does not answer a sync
 }
 
 // agenda is an errand.Runner of the cluster's time.
@@ -155,7 +158,7 @@ func (n *clusterNode) open() error {
 	n.r, err = Open(context.Background(), Config{
 		Partition: partition.ID{Topic: theTopic}, Self: n.self, Incarnation: n.incarnation, Dir: logDir, Topic: n.c.topic,
 	}, Deps{
-		FS: disk, Journal: j, Workers: n.workers, Commit: n.commit, Activator: &n.c.register, Peers: n, Clock: n.c.clock, Errands: n.errands,
+		FS: disk, Journal: j, Workers: n.workers, Commit: n.commit, Activator: &n.c.register, Peers: n, CatchUp: n.c.rate, Clock: n.c.clock, Errands: n.errands,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Refusal: func(bool) error { return nil },
 		NoRoom: func() {}, Failed: func(err error) { n.failure = err },
 	}, kept)
@@ -180,7 +183,7 @@ func (n *clusterNode) step() (did bool) {
 		n.workers.Step(0)
 		did = true
 	}
-	return n.commit.Step() || did
+	return !n.stuck && n.commit.Step() || did
 }
 
 // settle does everything that waits, messages included, until nothing does.
@@ -305,6 +308,27 @@ func (c *cluster) elect(leader *clusterNode, members ...*clusterNode) {
 	c.t.Helper()
 	c.nominate(leader, members...)
 	c.until(fmt.Sprintf("leadership of %d", leader.self.Broker), func() bool { return leader.r.Active() })
+}
+
+// any does one thing that waits somewhere, if there is one where it looks.
+func (c *cluster) any(rng *rand.Rand) {
+	n := c.nodes[rng.IntN(len(c.nodes))]
+	switch rng.IntN(4) {
+	case 0:
+		n.r.Step()
+	case 1:
+		if i := n.workers.Waiting(); i > 0 {
+			n.workers.Step(rng.IntN(i))
+		}
+	case 2:
+		n.commit.Step()
+	case 3:
+		if len(c.net) > 0 {
+			arrive := c.net[0]
+			c.net = c.net[1:]
+			arrive()
+		}
+	}
 }
 
 // until lets time pass, 20 ms at a step, until a condition holds.

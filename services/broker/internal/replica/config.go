@@ -46,6 +46,7 @@ type Deps struct {
 	Commit    *commit.Committer // makes what is appended durable, together with other logs of the disk
 	Activator Activator
 	Peers     outbox.Peers // carries messages to other brokers; not used by a partition with one replica
+	CatchUp   *outbox.Rate // bounds what replicas get that are far behind; the broker's, nil = no bound
 	Clock     clock.Clock
 	// Errands, if set, makes a replica that is driven by hand (doc.go 8) and dropped, not closed. nil = goroutines.
 	Errands errand.Runner

@@ -2,8 +2,8 @@
 //
 //  1. One goroutine owns a partition's mutation; it takes requests and completions from a bounded mailbox and never blocks on I/O, which a
 //     fixed pool of workers a disk does. At most one job of a replica is with the workers for its log at a time.
-//  2. Group commit has no timer: a group is what arrived while the last write and sync ran. The sync is the committer's, which shares it with
-//     other logs of the disk.
+//  2. Group commit has no timer: a group is what arrived while the last write and sync ran; a large one is written while the last is synced. The
+//     sync is the committer's, which shares it with other logs of the disk.
 //  3. Deduplication and append are one step of that goroutine. A duplicate is answered when its offset is below the high watermark (R5).
 //  4. Nothing above the high watermark is read, folded into a snapshot, sealed or answered. Whoever is answered finds in the next read
 //     what he was answered.

@@ -10,7 +10,7 @@ import (
 
 func (r *Replica) newOutbox() *outbox.Outbox {
 	return outbox.New(outbox.Config{
-		Partition: r.cfg.Partition, Self: r.cfg.Self, Log: r.wal, Peers: r.deps.Peers, Logger: r.log,
+		Partition: r.cfg.Partition, Self: r.cfg.Self, Log: r.wal, Peers: r.deps.Peers, Rate: r.deps.CatchUp, Logger: r.log,
 		Do: r.urgent, Post: r.mail.Post, Later: r.after,
 		EpochBefore: func(at partition.Offset) partition.Epoch { return r.core.EpochBefore(at) },
 		Written:     func() partition.Offset { return r.core.Report().Written },

@@ -73,7 +73,7 @@ func staleEpoch(op string, caller, own partition.Epoch) error {
 // propose makes the next group of what is queued, once the disk is free (doc.go 2): deduplicates and appends in one step (doc.go 3).
 func (r *Replica) propose() {
 	r.proposeControls()
-	if len(r.queue) == 0 || !r.io.Idle() || r.failure != nil {
+	if len(r.queue) == 0 || r.failure != nil || !r.io.Idle() && !r.worthAhead() {
 		return
 	}
 	if !r.core.CanPropose() {
@@ -108,6 +108,21 @@ func (r *Replica) propose() {
 		r.step(quorum.Propose{Entries: group, Time: r.time.Micros})
 		r.waiting.Stamped(len(group), func(i int) int64 { return group[i].AppendTime })
 	}
+}
+
+// worthAhead tells whether so much is queued that it is better written while the last group is synced than in the next one: then the disk
+// need not wait for it. Little costs little to write, and shares a write if it waits.
+func (r *Replica) worthAhead() bool {
+	if !r.io.Ahead() {
+		return false
+	}
+	bytes := 0
+	for i := range r.queue {
+		if bytes += r.queue[i].header.Size; bytes >= aheadBytes {
+			return true
+		}
+	}
+	return false
 }
 
 // admitOne answers a batch that is not to be appended, or makes it wait for its commit and tells to append it at base.

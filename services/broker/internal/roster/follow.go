@@ -230,7 +230,7 @@ func (r *Roster) openOne(ctx context.Context, h *held, t topology.Topic) (*repli
 	}
 	deps := replica.Deps{
 		FS: r.deps.FS, Files: r.files, Journal: r.deps.Journal, Workers: r.workers, Commit: r.commit, Activator: r, Clock: r.deps.Clock, Metrics: r.metrics,
-		Log: r.deps.Log, Refusal: r.deps.Disk.Refusal, NoRoom: r.deps.Disk.NoRoom, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged, Compact: r.compact,
+		Log: r.deps.Log, Refusal: r.deps.Disk.Refusal, NoRoom: r.deps.Disk.NoRoom, Failed: func(err error) { r.replicaFailed(h, err) }, Changed: r.harvestChanged, Compact: r.compact, CatchUp: r.catchUp,
 	}
 	if r.deps.Peers != nil {
 		deps.Peers = r.deps.Peers(h.id)

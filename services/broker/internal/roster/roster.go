@@ -39,6 +39,8 @@ type Config struct {
 	// CompactRate is how fast the disk's topics are compacted, in bytes a second, 0 = not at all,
 	// and CompactMemory what the keys of a pass may take.
 	CompactRate, CompactMemory int64
+	// CatchUpRate is how fast replicas elsewhere that are far behind are sent what they lack, in bytes a second, 0 = no bound.
+	CatchUpRate int64
 	// Redo says when small appends share a sync through the journal, and Commit bounds that.
 	Redo   commit.Mode
 	Commit commit.Limits
@@ -80,6 +82,7 @@ type Roster struct {
 	failed  chan error
 	retry   chan struct{} // a replica should be looked at again
 	compact *compact.Turn // nil: nothing is compacted
+	catchUp *outbox.Rate  // nil: no bound
 	turn    atomic.Uint64 // where the next harvest begins
 	opening sync.WaitGroup
 
@@ -150,6 +153,9 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 		failed: make(chan error, 1), retry: make(chan struct{}, 1), started: make(chan struct{}), compact: turn,
 	}
 	r.files.Recycle(spare)
+	if cfg.CatchUpRate > 0 {
+		r.catchUp = outbox.NewRate(deps.Clock, cfg.CatchUpRate)
+	}
 	r.mu.held, r.mu.here = map[partition.UUID]*held{}, map[partition.ID][]*held{}
 	r.mu.serving = map[partition.ID]*replica.Replica{}
 	r.mu.kept = make(map[partition.UUID]partition.ID, len(deps.State.Replicas))

@@ -63,8 +63,11 @@ type Writer struct {
 	cfg      Config
 	ops      []op
 	spare    []op
-	busy     bool
+	busy     bool // a job is with the workers
+	syncing  bool // a sync is with the committer, behind which no job waits
 	unsynced bool
+	refused  error // why an append failed, before the Host hears of it; nothing is begun meanwhile
+	owed     *op   // the sync that a refused append stood before, of what comes before it
 	failed   bool
 	inFlight sync.WaitGroup
 }
@@ -106,15 +109,20 @@ func (w *Writer) Change(change func() error, done func(error)) {
 }
 
 // Idle tells whether what is asked for now would be done at once.
-func (w *Writer) Idle() bool { return !w.busy && len(w.ops) == 0 }
+func (w *Writer) Idle() bool { return !w.Busy() && len(w.ops) == 0 }
 
-// Busy tells whether a job is with the workers.
-func (w *Writer) Busy() bool { return w.busy }
+// Ahead tells whether an append that is asked for now would be written at once, while a sync of what was written before is under way.
+func (w *Writer) Ahead() bool {
+	return w.syncing && !w.busy && w.refused == nil && !slices.ContainsFunc(w.ops, func(o op) bool { return o.kind != syncs })
+}
+
+// Busy tells whether a job is with the workers, or a sync with the committer.
+func (w *Writer) Busy() bool { return w.busy || w.syncing || w.refused != nil }
 
 // Unsynced tells whether something is written, or about to be, since the last sync was asked for.
 func (w *Writer) Unsynced() bool { return w.unsynced }
 
-// Wait returns when no job is with the workers.
+// Wait returns when nothing is with the workers or the committer.
 func (w *Writer) Wait() { w.inFlight.Wait() }
 
 // Stop forgets what was not begun.
@@ -126,16 +134,51 @@ func (w *Writer) Stop() {
 	w.ops = nil
 }
 
-// Dispatch gives what waits to a worker, if none is at work for this log.
+// Dispatch gives what waits to a worker, if none is at work for this log. While a sync is under way, these are appends only.
 func (w *Writer) Dispatch() {
-	if w.busy || len(w.ops) == 0 || w.failed {
+	if w.busy || len(w.ops) == 0 || w.failed || w.refused != nil {
 		return
 	}
-	job := w.ops
-	w.ops, w.spare = w.spare[:0], nil
+	var job []op
+	switch {
+	case w.syncing:
+		if job = w.takeAhead(); len(job) == 0 {
+			return
+		}
+	case len(w.ops) == 1 && w.ops[0].kind == syncs:
+		o := w.ops[0]
+		w.ops = w.ops[:0]
+		w.syncing = true
+		w.inFlight.Add(1)
+		w.sync(o)
+		return
+	default:
+		job = w.ops
+		w.ops, w.spare = w.spare[:0], nil
+	}
 	w.busy = true
 	w.inFlight.Add(1)
 	w.cfg.Workers.Do(func() { w.perform(job, 0, new(outcome)) })
+}
+
+// takeAhead takes the appends out that no cut or change stands before, and leaves the sync behind them to wait.
+func (w *Writer) takeAhead() (job []op) {
+	n := slices.IndexFunc(w.ops, func(o op) bool { return o.kind > syncs })
+	if n < 0 {
+		n = len(w.ops)
+	}
+	job = w.spare[:0]
+	w.spare = nil
+	var rest []op
+	for _, o := range w.ops[:n] {
+		if o.kind == appends {
+			job = append(job, o)
+		} else {
+			rest = append(rest[:0], o)
+		}
+	}
+	w.ops = append(rest, w.ops[n:]...)
+	return job
 }
 
 // mark is how far a generation is written or persisted.
@@ -148,6 +191,8 @@ type mark struct {
 type outcome struct {
 	written, persisted []mark
 	done               []func()
+	syncing            bool // a sync of what was written is under way
+	owed               *op  // a sync that was not done because of noRoom
 	noRoom             error // why an append failed
 	err                error
 }
@@ -159,6 +204,9 @@ func (w *Writer) perform(job []op, from int, out *outcome) {
 		switch {
 		case out.err != nil, out.noRoom != nil && o.kind < truncates:
 			releaseAll(o.release)
+			if o.kind == syncs {
+				out.owed = o
+			}
 		case o.kind == syncs:
 			w.commit(job, i, out)
 			return
@@ -173,19 +221,43 @@ func (w *Writer) perform(job []op, from int, out *outcome) {
 	w.report(job, out)
 }
 
-// commit has the log made durable, which no worker waits for, and the rest of the job done behind that.
+// commit has the log made durable, which no worker waits for. Behind the last sync of a job, the next one may write meanwhile; the rest of a job
+// is done behind its sync.
 func (w *Writer) commit(job []op, i int, out *outcome) {
+	if o := job[i]; i == len(job)-1 {
+		w.inFlight.Add(1) // before the job's own end
+		out.syncing = true
+		w.report(job, out)
+		w.sync(o)
+		return
+	}
 	before := w.cfg.Clock.Now()
 	w.cfg.Seat.Sync(func(err error) {
 		if out.err = err; err == nil {
 			w.cfg.SyncSeconds.Observe(w.cfg.Clock.Now().Sub(before).Seconds())
 			out.persisted = append(out.persisted, mark{job[i].generation, job[i].end})
 		}
-		if i < len(job)-1 {
-			w.cfg.Workers.Do(func() { w.perform(job, i+1, out) })
-			return
+		w.cfg.Workers.Do(func() { w.perform(job, i+1, out) })
+	})
+}
+
+// sync has what was written before o made durable, beside whatever is appended meanwhile.
+func (w *Writer) sync(o op) {
+	before := w.cfg.Clock.Now()
+	w.cfg.Seat.Sync(func(err error) {
+		defer w.inFlight.Done()
+		if err == nil {
+			w.cfg.SyncSeconds.Observe(w.cfg.Clock.Now().Sub(before).Seconds())
 		}
-		w.report(job, out)
+		w.cfg.Post(func() {
+			w.syncing = false
+			if err != nil {
+				w.cfg.Host.Failed(err)
+				return
+			}
+			w.cfg.Host.Persisted(o.generation, o.end)
+			w.refuse()
+		})
 	})
 }
 
@@ -222,9 +294,13 @@ func noRoom(err error) bool { return fault.Is(err, fault.DiskFull) || fault.Is(e
 func (w *Writer) report(job []op, out *outcome) {
 	defer w.inFlight.Done()
 	w.cfg.Post(func() {
+		if out.owed != nil {
+			o := *out.owed
+			w.owed = &o
+		}
 		clear(job)
 		w.spare = job[:0]
-		w.busy = false
+		w.busy, w.syncing = false, w.syncing || out.syncing
 		w.finish(out)
 	})
 }
@@ -242,11 +318,40 @@ func (w *Writer) finish(out *outcome) {
 		w.cfg.Host.Persisted(m.generation, m.end)
 	}
 	if out.noRoom != nil {
-		w.cfg.Host.Unwritten(w.drop(), out.noRoom)
+		w.refused = out.noRoom
+		w.refuse()
 	}
 	for _, done := range out.done {
 		done()
 	}
+}
+
+// refuse tells the Host that there was no room. First what was written before is made durable, if that was asked for: the Host cuts the log
+// then, and what is persisted of the log before a cut is not heard of any more.
+func (w *Writer) refuse() {
+	if w.refused == nil || w.syncing {
+		return
+	}
+	for i := range w.ops {
+		if w.ops[i].kind == truncates {
+			break
+		}
+		if w.ops[i].kind == syncs {
+			o := w.ops[i]
+			w.owed = &o
+			w.ops = slices.Delete(w.ops, i, i+1)
+			break
+		}
+	}
+	if o := w.owed; o != nil {
+		w.owed, w.syncing = nil, true
+		w.inFlight.Add(1)
+		w.sync(op{kind: syncs, generation: o.generation, end: w.cfg.Log.End()})
+		return
+	}
+	why := w.refused
+	w.refused = nil
+	w.cfg.Host.Unwritten(w.drop(), why)
 }
 
 // drop forgets the appends and syncs that wait, and tells where the log ends after what is left.
