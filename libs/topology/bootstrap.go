@@ -56,10 +56,12 @@ func readCluster(ctx context.Context, store Store) (Versioned[Cluster], bool, er
 type Claim struct {
 	Incarnation partition.Incarnation
 	Guard       Compare
+	Disks       []Disk
 }
 
 // ClaimBroker begins a broker's next life: it writes the ident with the incarnation raised by one. With none of the disks that the id had
 // before, it is refused (fault.Conflict) while a process is registered under the id: that is another broker, whose records are not here.
+// A disk's failures are kept; one that is retired is refused (fault.Conflict).
 func ClaimBroker(ctx context.Context, store Store, node partition.NodeID, zone string, disks []Disk) (Claim, error) {
 	key := BrokerIdentKey(node)
 	for {
@@ -75,6 +77,9 @@ func ClaimBroker(ctx context.Context, store Store, node partition.NodeID, zone s
 				return Claim{}, fault.Wrap("read "+key, err)
 			}
 			next.Incarnation = old.Incarnation + 1
+			if next.Disks, err = taken(disks, old.Disks); err != nil {
+				return Claim{}, err
+			}
 			if !shareDisk(old.Disks, disks) {
 				if err := refuseWhileLive(ctx, store, node); err != nil {
 					return Claim{}, err
@@ -89,7 +94,7 @@ func ClaimBroker(ctx context.Context, store Store, node partition.NodeID, zone s
 		result, err := store.Txn(ctx, guards, []Op{{Key: key, Value: data}})
 		switch {
 		case err == nil && result.Succeeded:
-			return Claim{Incarnation: next.Incarnation, Guard: Compare{Key: key, Want: result.Revision}}, nil
+			return Claim{Incarnation: next.Incarnation, Guard: Compare{Key: key, Want: result.Revision}, Disks: next.Disks}, nil
 		case err != nil && !errors.Is(err, ErrUnavailable):
 			return Claim{}, fault.Wrap("write "+key, err)
 		}

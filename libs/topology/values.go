@@ -124,10 +124,20 @@ type BrokerIdent struct {
 	Disks       []Disk                `json:"disks,omitempty"`
 }
 
+// States of a Disk.
+const (
+	DiskOK       = "ok"
+	DiskPoisoned = "poisoned" // it has failed, and the broker has ended; the next start uses it again
+	DiskRetired  = "retired"  // it has failed twice within DiskMemory: no start uses it, unless told to
+)
+
 // Disk is a data disk of a broker.
 type Disk struct {
-	ID    partition.UUID `json:"id"`
-	State string         `json:"state"` // ok, poisoned or retired
+	ID       partition.UUID `json:"id"`
+	State    string         `json:"state"`
+	Failures []time.Time    `json:"failures,omitempty"` // within DiskMemory of the newest
+	// Forgive has ClaimBroker take a retired disk all the same, and forget its failures.
+	Forgive bool `json:"-"`
 }
 
 // BrokerOrders is what operators have asked of a broker. It outlives the broker's process and the coordinator's.

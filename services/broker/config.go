@@ -33,6 +33,7 @@ type Config struct {
 	CompactMemory  config.Bytes  `koanf:"compact-memory" usage:"memory for the keys of the partition that is being compacted, 1MiB to 16GiB; 80 bytes a key"`
 	CatchUpRate    config.Bytes  `koanf:"catch-up-rate" usage:"how fast replicas elsewhere that are more than 8MiB behind are sent what they lack, all partitions together, bytes a second, 1MiB to 16GiB; 0 = no bound"`
 	DiskRefuse     config.Bytes  `koanf:"disk-refuse" usage:"free room on the data disk below which records are refused, and below half of it all appends, 1MiB and up; 0 = the smaller of a tenth and 10GiB, and of a twentieth and 2GiB"`
+	UseRetiredDisk bool          `koanf:"use-retired-disk" usage:"use the data disk although it has failed twice within a day, and forget that it has"`
 	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long a broker that is told to stop goes on until others lead what it leads, 0 to 10m; 0 = it stops at once"`
 	node.Config    `usage-lease-ttl:"how long after its last renewal the broker counts as gone, 2s to 60s"`
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,10 +17,12 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/fault/faultwire"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
+	"github.com/seedqueue/sq/services/broker"
 )
 
 // housework publishes, seals and trims, whatever fails, and gives what was acknowledged and the kinds of the failures.
@@ -177,4 +180,124 @@ func readFrom(t *testing.T, client *frame.Client) []string {
 		}
 		offset = uint64(got.Next)
 	}
+}
+
+// A disk that fails is told to the cluster. It is used again once; the second time within a day retires it, until somebody says otherwise.
+func TestFailedDiskIsRetired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.log = io.Discard
+		memory := memfs.New()
+		state := func() (string, int) {
+			kv, _, _, err := w.store.Get(t.Context(), topology.BrokerIdentKey(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ident, err := topology.Decode[topology.BrokerIdent](kv.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ident.Disks[0].State, len(ident.Disks[0].Failures)
+		}
+		created := false
+		fail := func(cfg broker.Config) {
+			disk := faultfs.New(memory, clock.Real())
+			n := w.startWith(t, cfg, w.deps(disk))
+			if !created {
+				created = true
+				w.create(t, nil)
+			} else {
+				w.nominate(t, 2)
+			}
+			n.ready()
+			disk.Add(faultfs.Rule{Ops: faultfs.Sync, Err: syscall.EIO})
+			_, _ = publish(t.Context(), n.client(wirecapnp.Role_gateway), (&session{t: t, producer: 7}).next("lost")) //nolint:errcheck // the disk fails
+			err := <-n.ended
+			n.ended <- err
+			if !fault.Is(err, fault.DiskPoisoned) {
+				t.Fatalf("ended: %v", err)
+			}
+			if _, ok, _, err := w.store.Get(t.Context(), topology.BrokerLiveKey(1)); ok || err != nil {
+				t.Errorf("the broker stays registered: %v, %v", ok, err)
+			}
+			memory = memory.CrashNone()
+		}
+		fail(w.config())
+		if s, n := state(); s != topology.DiskPoisoned || n != 1 {
+			t.Errorf("after a failure: %s, %d failures", s, n)
+		}
+		time.Sleep(25 * time.Hour)
+		fail(w.config())
+		if s, n := state(); s != topology.DiskPoisoned || n != 1 {
+			t.Errorf("after a failure on another day: %s, %d failures", s, n)
+		}
+		fail(w.config())
+		if s, n := state(); s != topology.DiskRetired || n != 2 {
+			t.Errorf("after the second failure within a day: %s, %d failures", s, n)
+		}
+		n := w.startWith(t, w.config(), w.deps(memory))
+		err := <-n.ended
+		n.ended <- err
+		if !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "use-retired-disk") {
+			t.Errorf("start with a retired disk: %v", err)
+		}
+		cfg := w.config()
+		cfg.UseRetiredDisk = true
+		n = w.startWith(t, cfg, w.deps(memory))
+		w.nominate(t, 4)
+		n.ready()
+		if s, failures := state(); s != topology.DiskOK || failures != 0 {
+			t.Errorf("after it was forgiven: %s, %d failures", s, failures)
+		}
+	})
+}
+
+// The first start fails at every operation, the making of the first replica too, and then power does: the next one finds a directory that it can use.
+func TestFirstStartFailsAtEveryOperation(t *testing.T) {
+	for first, hits := 1, 1; hits > 0 && !t.Failed(); first++ {
+		synctest.Test(t, func(t *testing.T) { hits = failStart(t, first, first%3) })
+	}
+}
+
+func failStart(t *testing.T, first, survivor int) (hits int) {
+	w := newWorld(t)
+	w.log = io.Discard
+	memory := memfs.New()
+	disk := faultfs.New(memory, clock.Real())
+	rule := disk.Add(faultfs.Rule{Err: syscall.EIO, First: first, Count: 1})
+	created := false
+	if b, err := broker.New(t.Context(), w.config(), w.deps(disk)); err == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		time.Sleep(2 * time.Second)
+		if len(ended) == 0 {
+			created = true
+			w.create(t, nil)
+			time.Sleep(2 * time.Second)
+		}
+		cut := memory.CrashNone()
+		switch survivor {
+		case 1:
+			cut = memory.CrashAll()
+		case 2:
+			cut = memory.Crash(rand.New(rand.NewPCG(1, uint64(first))))
+		}
+		memory = cut
+		cancel()
+		if err := <-ended; err != nil && !fault.Is(err, fault.DiskPoisoned) && !fault.Is(err, fault.Unavailable) {
+			t.Errorf("operation %d: ended: %v", first, err)
+		}
+	}
+	n := w.start(t, memory)
+	if created {
+		w.nominate(t, 2)
+	} else {
+		w.create(t, nil)
+	}
+	n.ready()
+	if _, err := publish(t.Context(), n.client(wirecapnp.Role_gateway), (&session{t: t, producer: 7}).next("first")); err != nil {
+		t.Errorf("operation %d, survivor %d: %v", first, survivor, err)
+	}
+	return rule.Hits()
 }

@@ -10,6 +10,7 @@ const (
 	leaseTTLMin    = 2 * time.Second
 	bodyMemoryMin  = 16 << 20 // two batches of the largest size
 	journalSizeMin = 1 << 20
+	noteTimeout    = 3 * time.Second // for the last word about a failed disk
 
 	// What other brokers send has memory of its own beside body-memory: a part as large, but room for two batches of the largest size.
 	peerMemoryPart = 4

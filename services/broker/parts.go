@@ -35,7 +35,8 @@ func (b *Broker) serve(ctx context.Context) (err error) {
 	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	watch, err := b.newDisk()
+	defer func() { b.noteFailure(ctx, life, err) }() // behind TakeBack: it ends the claim
+	watch, err := b.newDisk(life)
 	if err != nil {
 		return err
 	}
@@ -110,17 +111,43 @@ func (b *Broker) join(ctx context.Context) (life, error) {
 		return l, err //nolint:wrapcheck // says what was attempted.
 	}
 	err = b.deps.Persist(ctx, b.cfg.Config, func() (err error) {
-		disks := []topology.Disk{{ID: l.ident.Disk, State: "ok"}}
+		disks := []topology.Disk{{ID: l.ident.Disk, State: topology.DiskOK, Forgive: b.cfg.UseRetiredDisk}}
 		l.claim, err = topology.ClaimBroker(ctx, b.deps.Store, b.cfg.node(), b.cfg.Zone, disks)
 		return err
 	})
 	return l, err
 }
 
+// noteFailure tells the cluster of a disk that has ended this life, as well as it can.
+func (b *Broker) noteFailure(ctx context.Context, l life, cause error) {
+	if !fault.Is(cause, fault.DiskPoisoned) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	d, err := topology.FailDisk(ctx, b.deps.Store, b.cfg.node(), l.claim, l.ident.Disk, b.deps.Clock.Now())
+	switch {
+	case err != nil:
+		b.deps.Log.Warn("cannot note in etcd that the disk has failed", "disk", l.ident.Disk.String(), "err", err)
+	case d.State == topology.DiskRetired:
+		b.deps.Log.Error("the disk has failed twice within a day and is retired: the broker does not start with it again", "disk", l.ident.Disk.String(),
+			"dir", b.deps.FS.Name("."), "err", cause)
+	}
+}
+
 // newDisk begins to watch the data disk. It comes before whatever needs room on it.
-func (b *Broker) newDisk() (*disk.Watch, error) {
+func (b *Broker) newDisk(l life) (*disk.Watch, error) {
+	failures := 0
+	for _, d := range l.claim.Disks {
+		for _, at := range d.Failures {
+			if b.deps.Clock.Now().Sub(at) < topology.DiskMemory {
+				failures++
+			}
+		}
+	}
 	return disk.New(disk.Config{ //nolint:wrapcheck // says what was attempted.
-		FS: b.deps.FS, Refuse: uint64(b.cfg.DiskRefuse), Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,
+		Failures: failures,
+		FS:       b.deps.FS, Refuse: uint64(b.cfg.DiskRefuse), Clock: b.deps.Clock, Log: b.deps.Log, Metrics: b.deps.Metrics,
 	})
 }
 

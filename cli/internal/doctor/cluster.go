@@ -58,8 +58,13 @@ func (d *doctor) cluster(ctx context.Context) bool {
 
 func (d *doctor) brokers(all []*controlv1.Broker) {
 	var live int
-	var gone, other []string
+	var gone, other, bad []string
 	for _, b := range all {
+		for _, k := range b.GetDisks() {
+			if k.GetState() != "ok" && k.GetState() != "" {
+				bad = append(bad, fmt.Sprintf("%d (%s)", b.GetId(), k.GetState()))
+			}
+		}
 		switch {
 		case !b.GetLive():
 			gone = append(gone, fmt.Sprintf("%d (%d replicas)", b.GetId(), b.GetReplicas()))
@@ -77,6 +82,10 @@ func (d *doctor) brokers(all []*controlv1.Broker) {
 		d.add("brokers", Warn, fmt.Sprintf("%d of %d are live; not live: %s", live, len(all), some(gone)), "Start them again with their data directories.")
 	default:
 		d.add("brokers", OK, fmt.Sprintf("all %d are live", live), "")
+	}
+	if len(bad) > 0 {
+		d.add("disks", Fail, "disks of brokers are not well: "+some(bad),
+			"See 'sq cluster brokers' and the brokers' logs and docs/operations/disks.md: a full one needs room, a retired one another disk.")
 	}
 	if len(other) > 0 {
 		d.add("version", Warn, fmt.Sprintf("this command is %s; broker %s", d.cfg.Version, some(other)), "Use the same version of both, the newer one.")

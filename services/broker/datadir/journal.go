@@ -26,6 +26,8 @@ type JournalRecord struct {
 	Mark *JournalMark `json:"mark,omitempty"`
 	// Ragged: whether the log's end may have lost what was acknowledged.
 	Ragged *bool `json:"ragged,omitempty"`
+	// Acked: where the high watermark was, on disk or not.
+	Acked *uint64 `json:"acked,omitempty"`
 	// Faults are the damaged ranges that the broker knows.
 	Faults []JournalFault `json:"faults,omitempty"`
 	// Ring says which groups of the ring are live.
@@ -109,6 +111,8 @@ func journalRecord(position int64, sequence uint64, r journal.Record) JournalRec
 		out.Ring = &JournalRing{Tail: d.Ring.Tail, Used: d.Ring.Used}
 	case journal.KindRagged:
 		out.Ragged = &d.Ragged
+	case journal.KindAcked:
+		out.Acked = number(uint64(d.Acked))
 	case journal.KindDeleted:
 	}
 	return out

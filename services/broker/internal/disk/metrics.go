@@ -29,11 +29,16 @@ func gauges() []gauge {
 	}
 }
 
+func failuresDesc() *prometheus.Desc {
+	return prometheus.NewDesc("sq_broker_disk_failures", "How often the data disk had failed within a day when the broker started; the second time retires it.", nil, nil)
+}
+
 // Describe implements prometheus.Collector.
 func (c collector) Describe(out chan<- *prometheus.Desc) {
 	for _, g := range gauges() {
 		out <- g.desc
 	}
+	out <- failuresDesc()
 }
 
 // Collect implements prometheus.Collector.
@@ -42,4 +47,5 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for _, g := range gauges() {
 		out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.of(s))
 	}
+	out <- prometheus.MustNewConstMetric(failuresDesc(), prometheus.GaugeValue, float64(c.w.cfg.Failures))
 }

@@ -20,11 +20,13 @@ const ballastName = "ballast"
 
 // Config is what a Watch is made of. All but Refuse are needed.
 type Config struct {
-	FS      vfs.FS
-	Refuse  uint64 // free bytes below which records are refused; 0 = the default
-	Clock   clock.Clock
-	Log     *slog.Logger
-	Metrics prometheus.Registerer
+	FS     vfs.FS
+	Refuse uint64 // free bytes below which records are refused; 0 = the default
+	// Failures is how often the disk has failed within a day, in earlier lives of the broker.
+	Failures int
+	Clock    clock.Clock
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
 }
 
 // Watch watches one disk.
@@ -52,6 +54,9 @@ type status struct {
 func New(cfg Config) (*Watch, error) {
 	w := &Watch{cfg: cfg, full: make(chan struct{}, 1)}
 	w.now.Store(&status{})
+	if cfg.Failures > 0 {
+		cfg.Log.Warn("the disk has failed within a day: once more, and it is retired", "dir", cfg.FS.Name("."), "failures", cfg.Failures)
+	}
 	info, err := cfg.FS.Stat(ballastName)
 	w.ballast = err == nil && info.Size > 0
 	if w.ballast {

@@ -19,6 +19,7 @@ type Decoded struct {
 	Faults []segment.Range  // faults
 	Ring   RingState        // ring
 	Ragged bool             // ragged
+	Acked  partition.Offset // acked
 }
 
 // Decode takes a record apart.
@@ -41,6 +42,8 @@ func (r Record) Decode() Decoded {
 		return Decoded{Ring: RingState{}.merge(r)}
 	case KindRagged:
 		return Decoded{Ragged: r.word(0) == 1}
+	case KindAcked:
+		return Decoded{Acked: partition.Offset(r.word(0))}
 	case KindDeleted:
 	}
 	return Decoded{}

@@ -22,6 +22,7 @@ const (
 	KindFaults
 	KindRing
 	KindRagged
+	KindAcked
 )
 
 // String gives the kind's name in lower case.
@@ -43,6 +44,8 @@ func (k Kind) String() string {
 		return "ring"
 	case KindRagged:
 		return "ragged"
+	case KindAcked:
+		return "acked"
 	default:
 		return fmt.Sprintf("kind(%d)", uint16(k))
 	}
@@ -139,6 +142,11 @@ func Ragged(replica partition.UUID, ragged bool) Record {
 	return Record{KindRagged, replica, binary.LittleEndian.AppendUint64(nil, word)}
 }
 
+// Acked says where the high watermark was, of which some may not be on disk: what a power cut takes of it is told by it. The last one counts.
+func Acked(replica partition.UUID, hw partition.Offset) Record {
+	return Record{KindAcked, replica, binary.LittleEndian.AppendUint64(nil, uint64(hw))}
+}
+
 // ringRecord says what is to be found in the ring: the groups of this identity from tail on, if it is used. It is about no replica.
 func ringRecord(r RingState) Record {
 	le := binary.LittleEndian
@@ -160,7 +168,7 @@ func (r Record) check() error {
 		ok = n == createdBytes && binary.LittleEndian.Uint64(r.payload[16:]) <= 1<<32-1
 	case KindDeleted:
 		ok = n == 0
-	case KindPromise, KindHW:
+	case KindPromise, KindHW, KindAcked:
 		ok = n == 8
 	case KindRagged:
 		ok = n == 8 && r.word(0) <= 1

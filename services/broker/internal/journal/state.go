@@ -39,6 +39,7 @@ type Replica struct {
 	Origin  Origin           // where its log begins while it has no file
 	Faults  []segment.Range  // known to be corrupt; not to be changed
 	Ragged  bool             // the end may have lost what was acknowledged
+	Acked   partition.Offset // acknowledged up to here, durable or not; 0 = all that was is durable
 }
 
 // Origin is the offset and chain word at which an empty log begins.
@@ -81,6 +82,8 @@ func (s *State) apply(r Record) error {
 		known.Faults = r.faults()
 	case KindRagged:
 		known.Ragged = r.word(0) == 1
+	case KindAcked:
+		known.Acked = partition.Offset(r.word(0))
 	}
 	s.Replicas[r.replica] = known
 	return nil
@@ -110,6 +113,9 @@ func (s *State) records() []Record {
 		}
 		if r.Ragged {
 			out = append(out, Ragged(uuid, true))
+		}
+		if r.Acked != 0 {
+			out = append(out, Acked(uuid, r.Acked))
 		}
 	}
 	return out

@@ -285,7 +285,8 @@ func (s *State) lead(c *candidate) {
 	}
 	s.role = l
 	s.catchUp()
-	s.emit(Lead{Epoch: l.epoch, Start: l.start})
+	s.emit(Lead{Epoch: l.epoch, Start: l.start, Lossy: s.lossy})
+	s.lossy = false
 	s.count(l)
 }
 

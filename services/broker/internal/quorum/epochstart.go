@@ -24,6 +24,7 @@ func (s *State) fillEpochStart(c *candidate, control batchcapnp.Control) error {
 	start.SetIncarnation(uint64(s.cfg.Incarnation))
 	start.SetBaseEpoch(uint64(c.base.Epoch))
 	start.SetStartOffset(uint64(s.log.end))
+	start.SetLossy(s.lossy)
 	leader, err := start.NewLeader()
 	if err != nil {
 		return err

@@ -157,6 +157,7 @@ type Cut struct{ Base, End partition.Offset }
 type Lead struct {
 	Epoch partition.Epoch
 	Start partition.Offset
+	Lossy bool // records that were acknowledged before are gone
 }
 
 // StepDown says: this replica no longer leads, or tries to lead, Epoch. The outcome of what was proposed and not committed is unknown.

@@ -43,6 +43,7 @@ type Recovered struct {
 	HighWatermark partition.Offset // a floor
 	Suspect       bool             // recovery cut an unproven tail, in this life or an earlier one
 	Faults        []Range          // all of the log that cannot be read, in order
+	Lossy         bool             // records that were acknowledged are gone
 }
 
 // role is what a replica does in its epoch: follower, candidate or leader.
@@ -53,6 +54,7 @@ type State struct {
 	cfg         Config
 	log         tail
 	suspect     bool
+	lossy       bool
 	faults      []Range // ascending
 	unknown     bool    // some control batches cannot be read
 	quarantined bool
@@ -74,7 +76,7 @@ type State struct {
 // New makes the state of a replica whose log has been recovered up to r.End. Replay follows for what lies behind it.
 func New(cfg Config, r Recovered) *State {
 	s := &State{
-		cfg: cfg, suspect: r.Suspect, faults: slices.Clone(r.Faults), promised: r.Promised, durable: r.Promised,
+		cfg: cfg, suspect: r.Suspect, lossy: r.Lossy, faults: slices.Clone(r.Faults), promised: r.Promised, durable: r.Promised,
 		hw: r.HighWatermark, persisted: r.HighWatermark,
 		log: tail{
 			start: r.Start, floor: r.End, end: r.End, chain: r.Chain, time: r.Time, below: r.Time,

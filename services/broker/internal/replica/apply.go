@@ -8,6 +8,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 )
@@ -37,6 +38,7 @@ func (r *Replica) apply(effect quorum.Effect) {
 	case quorum.Lead:
 		r.deps.Metrics.elections.Inc()
 		r.log.Info("leads", "epoch", e.Epoch, "offset", e.Start)
+		r.lossy = e.Lossy
 		r.findClosed()
 	case quorum.StepDown:
 		r.stepDown(e)
@@ -182,9 +184,18 @@ func (r *Replica) notLeader() error {
 	return &fault.Error{Kind: fault.NotLeader, Op: "publish to " + r.cfg.Partition.String(), Epoch: uint64(r.core.Report().Promised)}
 }
 
-// Evidence is what the journal should remember of a log: how far its files are durable, and a floor of the high watermark. state changes with it.
-func (r *Replica) Evidence() (records []journal.Record, state [2]partition.Offset) {
+// Evidence is what the journal should remember of a log: how far its files are durable, a floor of the high watermark, and where acks do not wait for
+// that, how far they went. state changes with it.
+func (r *Replica) Evidence() (records []journal.Record, state [3]partition.Offset) {
 	v := r.view.Load()
-	mark, hw := r.wal.Mark(), min(v.hw, r.wal.Persisted())
-	return []journal.Record{journal.Mark(r.cfg.Self.Replica, mark), journal.HW(r.cfg.Self.Replica, hw)}, [2]partition.Offset{mark.Offset, hw}
+	mark, hw, acked := r.wal.Mark(), min(v.hw, r.wal.Persisted()), partition.Offset(0)
+	if v.durability != wirecapnp.Durability_fsyncQuorum {
+		acked = v.hw
+	}
+	self := r.cfg.Self.Replica
+	records = []journal.Record{journal.Mark(self, mark), journal.HW(self, hw)}
+	if kept, ok := r.deps.Journal.Replica(self); ok && kept.Acked != acked {
+		records = append(records, journal.Acked(self, acked))
+	}
+	return records, [3]partition.Offset{mark.Offset, hw, acked}
 }

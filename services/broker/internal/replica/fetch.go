@@ -67,6 +67,11 @@ func (r *Replica) fetchNow(v *view, f Fetch) (got Fetched, ready bool, err error
 	case !v.active:
 		// The high watermark may be behind what the caller has seen, and will not move here.
 		return got, false, r.inactive("fetch from ", v)
+	case f.Offset > v.hw && v.lossy:
+		return got, false, &fault.Error{
+			Kind: fault.Diverged, Offset: uint64(v.hw), Epoch: uint64(v.epoch),
+			Err: fault.Errorf(fault.Diverged, "fetch at %d: records up to there were lost in a power cut, the high watermark is %d", f.Offset, v.hw),
+		}
 	case f.Offset > v.hw:
 		return got, false, &fault.Error{
 			Kind: fault.OffsetOutOfRange, Offset: uint64(v.hw), Epoch: uint64(v.epoch),
@@ -159,7 +164,7 @@ func (r *Replica) State() State {
 	v := r.view.Load()
 	s := State{
 		Epoch: v.epoch, HighWatermark: v.hw, LogStart: v.logStart, LocalStart: v.start(), End: v.end, SealedEnd: v.sealedEnd,
-		TierEnd: v.tierEnd, ExportedEnd: v.exportedEnd, Durability: v.durability, Active: v.active, Damaged: v.damaged,
+		TierEnd: v.tierEnd, ExportedEnd: v.exportedEnd, Durability: v.durability, Active: v.active, Damaged: v.damaged, Lossy: v.lossy,
 		Promised: v.promised, Leader: v.leader, Faulty: v.stopped || v.damaged > 0 || v.unfit != "",
 	}
 	for _, segment := range r.wal.Segments() {

@@ -22,6 +22,7 @@ type Metrics struct {
 	stepDowns   prometheus.Counter
 	seals       prometheus.Counter
 	clockJumps  prometheus.Counter
+	lost        prometheus.Counter
 	compaction  *compaction.Metrics
 }
 
@@ -52,8 +53,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		seals:      counter("segment_seals_total", "Segments whose Seal was committed."),
 		clockJumps: counter("clock_jumps_total", "Steps of the wall clock by more than an hour; expiry does not follow them."),
 	}
+	m.lost = counter("lost_offsets_total", "Offsets of records that were acknowledged without a sync and that a power cut took, found at start.")
 	m.compaction = compaction.NewMetrics(reg)
 	reg.MustRegister(m.batches, m.records, m.bytes, m.duplicates, m.refused, m.unknown, m.groups, m.syncSeconds, m.fetches, m.fetchBytes,
-		m.elections, m.stepDowns, m.seals, m.clockJumps)
+		m.elections, m.stepDowns, m.seals, m.clockJumps, m.lost)
 	return m
 }

@@ -87,6 +87,7 @@ func (r *Replica) recover(rec wal.Recovery, kept journal.Replica, tag uint64) er
 	}, quorum.Recovered{
 		Start: rec.Start, End: r.fold.End(), Chain: r.fold.Chain(), Time: r.fold.Time(), Epochs: r.fold.Epochs(),
 		Promised: kept.Promise, HighWatermark: max(kept.HW, r.fold.End()), Suspect: rec.Class == segment.Suspect || kept.Ragged,
+		Lossy: r.loss(rec, kept),
 	})
 	if err := r.replay(); err != nil {
 		return err
@@ -109,6 +110,21 @@ func (r *Replica) recover(rec wal.Recovery, kept journal.Replica, tag uint64) er
 	}
 	r.findSealed()
 	return nil
+}
+
+// loss tells whether records are gone that were acknowledged without a sync, and says so.
+func (r *Replica) loss(rec wal.Recovery, kept journal.Replica) bool {
+	switch {
+	case kept.Acked > rec.End:
+		r.deps.Metrics.lost.Add(float64(kept.Acked - rec.End))
+		r.log.Error("acknowledged records are lost: their acks did not wait for the disk", "offset", rec.End, "to", kept.Acked)
+		return true
+	case r.counting == quorum.CountWritten && rec.Class >= segment.Torn:
+		r.log.Error("acknowledged records may be lost: their acks did not wait for the disk, and the log had a torn end", "offset", rec.End)
+		return true
+	default:
+		return false
+	}
 }
 
 // replay folds what lies behind the snapshot. Of records only the headers matter. Where control batches cannot be read, the core goes on and the fold

@@ -52,6 +52,7 @@ type Replica struct {
 	// What follows belongs to the replica's goroutine.
 	core       *quorum.State
 	blind      bool   // the fold has stopped at damage, and so knows less than the core
+	lossy      bool   // the epoch began without records that were acknowledged before
 	unfit      string // why this replica does not lead although it should; empty = it may
 	fold       *fold.State
 	closing    sealed.Closing
@@ -95,6 +96,7 @@ type view struct {
 	harvest     bool // there is work for a tierer
 	unfit       string
 	damaged     int // ranges
+	lossy       bool
 	promised    partition.Epoch
 	leader      partition.NodeID
 	stopped     bool
@@ -266,7 +268,7 @@ func (r *Replica) show() {
 		hw: report.HighWatermark, readable: min(report.HighWatermark, report.Written), end: report.End,
 		logStart: r.fold.Tier.LogStart(), localStart: r.wal.Start(), sealedEnd: r.tier.marked, tierEnd: r.fold.Tier.TierEnd(),
 		exportedEnd: r.tier.exportedEnd, durability: r.ackAs, harvest: r.hasHarvest(), unfit: r.unfit,
-		damaged: len(r.wal.Faults()), promised: report.Promised, leader: r.core.Assigned().Leader.Broker,
+		damaged: len(r.wal.Faults()), lossy: r.lossy, promised: report.Promised, leader: r.core.Assigned().Leader.Broker,
 		stopped: r.failure != nil || report.Quarantined,
 	}
 	if old != nil {

@@ -100,6 +100,7 @@ type State struct {
 	Durability    wirecapnp.Durability // what acks say now
 	Active        bool                 // leads and serves
 	Damaged       int                  // ranges of the log that cannot be read
+	Lossy         bool                 // the epoch began without records that were acknowledged before
 	Promised      partition.Epoch      // no leader of an earlier one is followed
 	Leader        partition.NodeID     // of the newest epoch that is known, 0 = none
 	Faulty        bool                 // cannot lead: damaged, or stopped

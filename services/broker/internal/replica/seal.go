@@ -35,11 +35,12 @@ func (r *Replica) Seal(ctx context.Context) (SealResult, error) {
 	})
 }
 
-// findClosed puts the closed segments that the log does not seal yet in the queue: what an earlier leader, or life, left.
+// findClosed puts the segments that have ended and that the log does not seal yet in the queue: what an earlier leader, or life, left. They may be
+// sealed on disk: where acks do not wait for a sync, a power cut may have taken the Seal.
 func (r *Replica) findClosed() {
 	open := r.core.Report().SegmentBase
 	for _, s := range r.wal.Segments() {
-		if s.State == wal.StateClosed && s.Base != open && s.End > r.fold.Tier.SealedEnd() {
+		if s.State != wal.StateOpen && s.Base != open && s.End > r.fold.Tier.SealedEnd() {
 			r.closing.Add(s.Base, s.End)
 		}
 	}

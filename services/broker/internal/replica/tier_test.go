@@ -22,7 +22,9 @@ import (
 
 func (g *rig) seal() SealResult {
 	g.t.Helper()
-	s, err := g.r.Seal(g.t.Context())
+	ctx, cancel := context.WithTimeout(g.t.Context(), 20*time.Second)
+	defer cancel()
+	s, err := g.r.Seal(ctx)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (r *Roster) tick(ctx context.Context) {
 
 // keepMarks keeps the journal's evidence at most a second old.
 func (r *Roster) keepMarks(ctx context.Context) {
-	told := map[partition.UUID][2]partition.Offset{}
+	told := map[partition.UUID][3]partition.Offset{}
 	r.every(ctx, marksEvery, func() {
 		if err := r.saveMarks(told); err != nil {
 			r.fail(fault.Wrap("save marks", err))
@@ -55,7 +55,7 @@ func (r *Roster) keepMarks(ctx context.Context) {
 }
 
 // saveMarks writes the evidence of the replicas that have moved since told. A full disk only delays it.
-func (r *Roster) saveMarks(told map[partition.UUID][2]partition.Offset) error {
+func (r *Roster) saveMarks(told map[partition.UUID][3]partition.Offset) error {
 	var records []journal.Record
 	for _, rep := range r.all() {
 		evidence, state := rep.Evidence()

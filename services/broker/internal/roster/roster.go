@@ -202,7 +202,7 @@ func (r *Roster) Run(ctx context.Context) error {
 		err = ignoreFull(closing)
 	}
 	if err == nil {
-		err = r.saveMarks(map[partition.UUID][2]partition.Offset{})
+		err = r.saveMarks(map[partition.UUID][3]partition.Offset{})
 	}
 	r.files.Close()
 	return err
