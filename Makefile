@@ -35,8 +35,8 @@ test: ## All tests: unit, model, crash sample, end to end.
 	go test -timeout 15m work
 
 .PHONY: race
-race: ## All tests but the end-to-end ones, under the race detector.
-	go test -race -timeout 15m $$(go list work | grep -v '/tests/e2e$$')
+race: ## All tests but the end-to-end ones, under the race detector and with freed buffers overwritten.
+	go test -race -tags sqdebug -timeout 15m $$(go list work | grep -v '/tests/e2e$$')
 
 .PHONY: e2e
 e2e: ## End-to-end tests against every shape.

@@ -76,6 +76,11 @@ func (b *Buffer) Release() {
 		b.budget.Release(b.reserved)
 	}
 	b.budget, b.reserved = nil, 0
+	if poison {
+		for i := range b.data {
+			b.data[i] = 0xdb
+		}
+	}
 	if index := class(cap(b.data)); index >= 0 && cap(b.data) == 1<<(index+classBitsMin) {
 		b.pool.classes[index].Put(b)
 	}

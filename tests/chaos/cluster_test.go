@@ -229,6 +229,8 @@ func faults() []fault {
 		}},
 		kill("etcd", always("etcd")), pause("follower", (*several).follower), pause("etcd", always("etcd")),
 		pause("coordinator", (*several).coordinator), pause("gateway", (*several).gateway), kill("tierer", always("tierer")), kill("s3", always("s3")),
+		{"lost disk of follower", func(s *several) { s.wipe(s.follower()) }},
+		{"lost disk of leader", func(s *several) { s.wipe(s.leader()) }},
 		{"leader resumed after another leads", (*several).zombie},
 	}
 }
@@ -341,6 +343,17 @@ func (s *several) rolling() {
 		s.c.Restart(s.t, name)
 		s.together()
 	}
+}
+
+// wipe has a broker come back with an empty disk.
+func (s *several) wipe(name string) {
+	s.c.Expect("is not on this disk")
+	s.c.Kill(name)
+	if err := os.RemoveAll(filepath.Join(s.c.Dir, name)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.c.Supervise(s.t, name)
+	s.together()
 }
 
 func (s *several) isolate(name string) {

@@ -53,6 +53,12 @@ func (c *Cluster) TryREST(t testing.TB, method, path, content string) (status in
 	return call(t.Context(), method, "http://"+c.RESTAddr+path, content)
 }
 
+// RESTAt is TryREST at one of the gateways.
+func (c *Cluster) RESTAt(t testing.TB, gateway int, method, path, content string) (status int, body string, err error) {
+	t.Helper()
+	return call(t.Context(), method, "http://"+c.RESTAddrs[gateway]+path, content)
+}
+
 // Get asks for a URL; a server that is not there yet is status 0.
 func (c *Cluster) Get(t testing.TB, url string) (status int, body string) {
 	t.Helper()

@@ -1,8 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -226,4 +231,122 @@ func TestEtcdPaused(t *testing.T) {
 	leader, _ := c.Leader(t, s.files[0].topic)
 	s.during("kill -9 of a leader after that", func() { c.Kill(leader); s.await(300); c.Restart(t, leader) })
 	s.same()
+}
+
+// TestReplacedDisk: a broker whose data is gone comes back with new replicas, without anybody's help; they are as good as the old ones.
+func TestReplacedDisk(t *testing.T) {
+	t.Parallel()
+	c := several(t, cluster.Options{})
+	c.Expect("is not on this disk")
+	s := newStream(t, c)
+	_, follower := c.Leader(t, s.files[0].topic)
+	before := c.Partition(t, s.files[0].topic)
+	s.during("a broker loses its disk", func() {
+		c.Kill(follower)
+		if err := os.RemoveAll(filepath.Join(c.Dir, follower)); err != nil {
+			t.Fatal(err)
+		}
+		s.await(300)
+		c.Supervise(t, follower)
+		s.whole()
+	})
+	for _, r := range c.Partition(t, s.files[0].topic).Replicas {
+		for _, old := range before.Replicas {
+			if c.Broker(r.Broker) == follower && r.UUID == old.UUID {
+				t.Errorf("the replica on an empty disk of %s passes for the old one", follower)
+			}
+		}
+	}
+	for _, name := range c.Names("broker") { // each of the others goes once: what is left has it all
+		if name != follower {
+			s.during("kill -9 of "+name, func() { c.Kill(name); s.await(300); c.Restart(t, name); s.whole() })
+		}
+	}
+	s.same()
+}
+
+// TestKeysAcrossGateways: requests with an Idempotency-Key that are sent again and again, through both gateways at once, while leaders and gateways
+// are killed, store each record once.
+func TestKeysAcrossGateways(t *testing.T) {
+	t.Parallel()
+	const senders, each = 4, 60
+	c := several(t, cluster.Options{})
+	c.MustSQ(t, "topic", "create", "keyed", "--replication-factor", "3", "--partitions", "3")
+	var acks atomic.Int64
+	var sending sync.WaitGroup
+	for s := range senders {
+		sending.Go(func() {
+			for i := range each {
+				key := fmt.Sprintf("%d-%d", s, i)
+				offsets := map[string]bool{}
+				for round := range 2 { // again when it is there
+					var both sync.WaitGroup
+					var mu sync.Mutex
+					for g := range c.RESTAddrs {
+						both.Go(func() {
+							at := publishUntilStored(t, c, (g+round)%len(c.RESTAddrs), key)
+							mu.Lock()
+							defer mu.Unlock()
+							offsets[at] = true
+						})
+					}
+					both.Wait()
+				}
+				if len(offsets) != 1 {
+					t.Errorf("%s was told to be at %v", key, offsets)
+				}
+				acks.Add(1)
+			}
+		})
+	}
+	await := func(n int64) {
+		t.Helper()
+		eventually(t, 2*sendTimeout, func() bool { return acks.Load() >= min(n, senders*each) }, func() any { return acks.Load() })
+	}
+	for i, name := range []func() string{
+		func() string { leader, _ := c.Leader(t, "keyed"); return leader }, func() string { return "gateway-1" },
+		func() string { _, follower := c.Leader(t, "keyed"); return follower }, func() string { return "gateway-2" },
+	} {
+		await(int64(40 * (i + 1)))
+		name := name()
+		c.Kill(name)
+		c.Restart(t, name)
+	}
+	sending.Wait()
+	times := map[string]int{}
+	for record := range bytes.FieldsSeq(consume(t, c, "keyed")) {
+		times[string(record)]++
+	}
+	for s := range senders {
+		for i := range each {
+			if key := fmt.Sprintf("%d-%d", s, i); times[key] != 1 {
+				t.Errorf("%s is there %d times", key, times[key])
+			}
+		}
+	}
+}
+
+// publishUntilStored sends a record through a gateway, and through the others where that fails, until one says where it is.
+func publishUntilStored(t *testing.T, c *cluster.Cluster, gateway int, key string) (at string) {
+	content := fmt.Sprintf(`{"records":[{"text":"%s\n"}],"idempotencyKey":"%s"}`, key, key)
+	last := ""
+	for began := time.Now(); time.Since(began) < 2*sendTimeout; gateway++ {
+		status, body, err := c.RESTAt(t, gateway%len(c.RESTAddrs), http.MethodPost, "/v1/topics/keyed:publish", content)
+		var answer struct {
+			Results []struct {
+				Partition int
+				Offset    string
+			}
+		}
+		if err == nil && status == http.StatusOK {
+			err = json.Unmarshal([]byte(body), &answer)
+		}
+		if err == nil && len(answer.Results) == 1 && answer.Results[0].Offset != "" {
+			return fmt.Sprint(answer.Results[0].Partition, "/", answer.Results[0].Offset)
+		}
+		last = fmt.Sprint(status, " ", body, " ", err)
+		time.Sleep(20 * time.Millisecond) // between two attempts
+	}
+	t.Errorf("%s is not stored: %s", key, last)
+	return ""
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/services/broker/internal/ident"
+	"github.com/seedqueue/sq/services/broker/internal/install"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 )
 
@@ -188,7 +189,8 @@ func newestJournal(fsys vfs.FS) string {
 // replica checks a replica's directory.
 func (v *verifier) replica(dir string) {
 	v.out.Replicas++
-	l := v.newLog(dir + "/" + logName)
+	log, at, listErr := install.Dir(v.fs, dir)
+	l := v.newLog(log)
 	id, err := readReplicaIdent(v.fs, dir)
 	known, journalled := journal.Replica{}, false
 	if replica, parseErr := partition.ParseUUID(path.Base(dir)); parseErr == nil {
@@ -213,6 +215,12 @@ func (v *verifier) replica(dir string) {
 	}
 	if err == nil {
 		l.identify(id)
+	}
+	if at.Generation > 0 { // it was begun anew, behind what the leader has no more
+		known.Origin = journal.Origin{Offset: at.At, Chain: at.Chain}
+	}
+	if listErr != nil && !v.vanished(listErr) {
+		v.out.found(segment.Corrupt, v.fs.Name(dir), "the directory of the replica cannot be read: %v", listErr)
 	}
 	l.known, l.journalled = known, journalled
 	l.verify(nil)

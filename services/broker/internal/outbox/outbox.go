@@ -46,6 +46,7 @@ type Config struct {
 type Outbox struct {
 	cfg     Config
 	lanes   []*lane
+	parcels []*parcel
 	waiting bool // for room
 	wait    time.Duration
 }
@@ -70,7 +71,7 @@ func (o *Outbox) Reset() {
 	for _, l := range o.lanes {
 		l.turn++
 	}
-	o.lanes = nil
+	o.lanes, o.parcels = nil, nil
 }
 
 // Send takes a message. It leaves with the next Flush, if the log it speaks of is written.
@@ -104,6 +105,7 @@ func (o *Outbox) lane(to partition.Member) *lane {
 
 // Flush sends what can be sent.
 func (o *Outbox) Flush() {
+	o.flushParcels()
 	written := o.cfg.Written()
 	for _, l := range o.lanes {
 		switch {

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -183,6 +184,10 @@ func (s *State) choose(c *candidate) {
 	}
 	if best.from != s.cfg.Self {
 		to := common(s.log.epochs, s.log.end, best.Epochs, best.End)
+		if to < best.Start {
+			s.stepDown(fmt.Sprintf("the log to adopt begins at %d on its disk, this one agrees with it to %d", best.Start, to))
+			return
+		}
 		if to < s.log.end {
 			if to < s.hw {
 				s.quarantine("epoch %d: the log to adopt, %v's, agrees only to %d, below the high watermark %d", c.epoch, best.from, to, s.hw)

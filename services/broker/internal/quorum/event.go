@@ -144,6 +144,17 @@ type ServeFetch struct {
 	From, Until partition.Offset
 }
 
+// Reinstall asks: give To what the partition was at the start of the local log, as Installs of Epoch and Round; it has nothing that goes on
+// from there. Asked again as long as that is so.
+type Reinstall struct {
+	To    partition.Member
+	Epoch partition.Epoch
+	Round uint64
+}
+
+// TakeInstall asks: collect the parts, and when all are there begin the log anew at Install.At.
+type TakeInstall struct{ Install Install }
+
 // Commit says: the high watermark is now HighWatermark; a majority has persisted everything below Persisted.
 type Commit struct {
 	HighWatermark partition.Offset
@@ -196,4 +207,6 @@ func (StepDown) effect()       {}
 func (CaughtUp) effect()       {}
 func (Unfit) effect()          {}
 func (Quarantine) effect()     {}
+func (Reinstall) effect()      {}
+func (TakeInstall) effect()    {}
 func (ReadIndexed) effect()    {}

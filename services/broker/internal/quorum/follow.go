@@ -126,6 +126,26 @@ func (s *State) onAppend(from partition.Member, m Append) {
 	s.answer(f)
 }
 
+// onInstall takes a part of what the partition was at the leader's local start, if the log does not reach there. At is committed: what this log
+// holds otherwise is not, or is older.
+func (s *State) onInstall(from partition.Member, m Install) {
+	if m.Epoch < s.promised {
+		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Promised: s.promised})
+		return
+	}
+	if m.Epoch > s.promised {
+		s.promise(m.Epoch)
+	}
+	f, ok := s.role.(*follower)
+	if !ok || f.epoch != m.Epoch || m.At < s.hw {
+		return
+	}
+	if chain, known := s.log.chainAt(m.At); known && chain == m.Chain {
+		return // it is here
+	}
+	s.emit(TakeInstall{Install: m})
+}
+
 // holds tells whether the log has what the Append continues.
 func (s *State) holds(m Append) bool {
 	if m.Prev > s.log.end || m.PrevEpoch != s.log.epochBefore(m.Prev) {

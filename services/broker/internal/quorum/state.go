@@ -286,6 +286,8 @@ func (s *State) onReceived(ev Received) {
 		s.onAppendOK(ev.From, m)
 	case Nack:
 		s.onNack(ev.From, m)
+	case Install:
+		s.onInstall(ev.From, m)
 	case Fetch:
 		s.onFetch(ev.From, m)
 	case Fetched:

@@ -24,6 +24,7 @@ type peer struct {
 	since   uint64           // of the first message behind the last step back: Nacks of earlier ones are stale
 	sent    time.Duration    // the last message, or answer, for sending again
 	wait    time.Duration    // before that
+	lost    bool             // it ends below the local start: it gets an Install, and until that shows no batches
 	asking  bool             // something was sent since it last spoke
 	asked   time.Duration    // when that was first
 	heard   time.Duration    // when it last spoke in this epoch
@@ -109,6 +110,10 @@ func (s *State) heard(t *term) bool {
 func (s *State) push(t *term) {
 	for i := range t.peers {
 		p := &t.peers[i]
+		if p.lost {
+			p.next = s.log.end
+			continue
+		}
 		if !p.probe && (p.next < s.log.end || p.told < s.hw) {
 			s.pushTo(t, p, p.next == s.log.end)
 		}
@@ -138,6 +143,9 @@ func (s *State) resend(t *term) {
 		p := &t.peers[i]
 		if s.owes(t, p) && s.elapsed-p.sent >= p.wait {
 			p.wait = min(2*p.wait, resendMax)
+			if p.lost {
+				p.next = s.log.end
+			}
 			s.pushTo(t, p, false)
 		}
 	}
@@ -168,6 +176,7 @@ func (s *State) onAppendOK(from partition.Member, m AppendOK) {
 		return
 	}
 	s.hear(p, m.Round)
+	p.lost = false
 	p.match = max(p.match, min(m.Match, s.log.end))
 	p.written = max(p.written, p.match, min(m.Written, s.log.end))
 	p.knows = max(p.knows, m.HighWatermark)
@@ -201,7 +210,13 @@ func (s *State) onNack(from partition.Member, m Nack) {
 		// This log has no batch of that epoch there: go to where the last epoch that is not later ends.
 		at = min(at, endOf(s.log.epochs, s.log.end, min(own, m.Hint.Epoch)))
 	}
-	if next := max(min(at, p.next), p.match, s.log.start); next < p.next {
+	if p.lost = max(at, p.match) < s.log.start; p.lost {
+		t.round++
+		p.next, p.since, p.probe = s.log.end, t.round, false
+		s.emit(Reinstall{To: p.member, Epoch: t.epoch, Round: t.round})
+		return
+	}
+	if next := max(min(at, p.next), p.match); next < p.next {
 		p.next, p.since, p.probe = next, t.round+1, probe && next == at
 		s.pushTo(t, p, false)
 	}

@@ -7,67 +7,15 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
+	"github.com/seedqueue/sq/services/broker/internal/petition"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 )
 
-// adminQueueMax bounds the requests that wait for a control batch.
-const adminQueueMax = 256
-
-// request wants a control batch in the log. It decides when its turn comes, so that it sees what those before it did.
-type request struct {
-	// decide gives what to append, or nil if there is nothing to do.
-	decide func() (func(batchcapnp.Control) error, error)
-	// done is called once: when the batch is committed, when there was nothing to do, or with the error.
-	done func(error)
-}
-
-// adminQueue takes requests one at a time: the next is decided when the batch of the one before is committed.
-type adminQueue struct {
-	requests []request
-	pending  *request
-	end      partition.Offset // of the pending one's batch
-}
-
-func (r *Replica) request(q request) {
-	if len(r.admin.requests) >= adminQueueMax {
-		q.done(&fault.Error{Kind: fault.Overloaded, Op: "append control batch: too many requests wait", RetryAfter: overloadWait})
-		return
+func (r *Replica) request(p petition.Petition) {
+	if !r.admin.Add(p) {
+		p.Done(&fault.Error{Kind: fault.Overloaded, Op: "append control batch: too many requests wait", RetryAfter: overloadWait})
 	}
-	r.admin.requests = append(r.admin.requests, q)
-}
-
-// idle tells whether no request is pending or waits.
-func (a *adminQueue) idle() bool { return a.pending == nil && len(a.requests) == 0 }
-
-// committed ends the pending request if its batch is.
-func (a *adminQueue) committed(hw partition.Offset) {
-	if a.pending != nil && a.end <= hw {
-		done := a.pending.done
-		a.pending = nil
-		done(nil)
-	}
-}
-
-// cut fails the pending request if its batch is gone.
-func (a *adminQueue) cut(to partition.Offset, err error) {
-	if a.pending != nil && a.end > to {
-		done := a.pending.done
-		a.pending = nil
-		done(err)
-	}
-}
-
-// stop fails everything.
-func (a *adminQueue) stop(err error) {
-	if a.pending != nil {
-		a.pending.done(err)
-		a.pending = nil
-	}
-	for _, q := range a.requests {
-		q.done(err)
-	}
-	a.requests = nil
 }
 
 // proposeControls appends what the replica itself has to say: requests, Seals. Called between steps of the core.
@@ -76,11 +24,10 @@ func (r *Replica) proposeControls() {
 		return
 	}
 	r.digest()
-	for r.admin.pending == nil && len(r.admin.requests) > 0 {
-		q := r.admin.requests[0]
-		r.admin.requests = r.admin.requests[1:]
-		r.decide(q)
-	}
+	r.admin.Next(r.mayPropose, func(fill func(batchcapnp.Control) error) (partition.Offset, error) {
+		err := r.appendControl(fill)
+		return r.core.End(), err
+	})
 	for r.time.Elapsed >= r.retryAt && r.core.CanPropose() {
 		seal, ok := r.closing.Propose(r.fold.Tier.SealedEnd(), r.core.HighWatermark(), r.core.End())
 		if !ok {
@@ -94,21 +41,11 @@ func (r *Replica) proposeControls() {
 	}
 }
 
-func (r *Replica) decide(q request) {
+func (r *Replica) mayPropose() error {
 	if !r.core.CanPropose() {
-		q.done(r.notLeader())
-		return
+		return r.notLeader()
 	}
-	fill, err := q.decide()
-	if err != nil || fill == nil {
-		q.done(err)
-		return
-	}
-	if err := r.appendControl(fill); err != nil {
-		q.done(err)
-		return
-	}
-	r.admin.pending, r.admin.end = &q, r.core.End()
+	return nil
 }
 
 // appendControl appends a control batch. Only while the core can propose.

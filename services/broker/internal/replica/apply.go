@@ -57,6 +57,10 @@ func (r *Replica) apply(effect quorum.Effect) {
 		r.out.Send(e)
 	case quorum.ServeFetch:
 		r.out.Serve(e)
+	case quorum.Reinstall:
+		r.giveInstall(e)
+	case quorum.TakeInstall:
+		r.takeInstall(e.Install)
 	case quorum.ReadIndexed:
 		r.readIndexed(e.HighWatermark)
 	}
@@ -162,7 +166,7 @@ func (r *Replica) commit(e quorum.Commit) {
 	}
 	r.show() // whoever is answered finds what he was answered
 	r.waiting.Commit(e.HighWatermark)
-	r.admin.committed(e.HighWatermark)
+	r.admin.Committed(e.HighWatermark)
 }
 
 // stepDown tells those who waited that nobody knows.
@@ -173,7 +177,7 @@ func (r *Replica) stepDown(e quorum.StepDown) {
 	r.waiting.All(&fault.Error{
 		Kind: fault.OutcomeUnknown, Op: "publish", Epoch: uint64(e.Epoch), Err: fault.Errorf(fault.NotLeader, "epoch %d ended: %s", e.Epoch, e.Reason),
 	})
-	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})
+	r.admin.Stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})
 	r.refuseQueue(r.notLeader())
 	r.failSeals(fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch))
 	r.readFailed(r.notLeader())

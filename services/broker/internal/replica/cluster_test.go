@@ -3,9 +3,11 @@ package replica
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
+	"github.com/seedqueue/sq/services/broker/internal/install"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/peer"
@@ -136,7 +139,7 @@ func (n *clusterNode) open() error {
 	if err != nil {
 		return err
 	}
-	if err := commit.Replay(disk, j, func(partition.UUID) string { return logDir }, slog.New(slog.DiscardHandler)); err != nil {
+	if err := commit.Replay(disk, j, install.Logs(disk, func(partition.UUID) string { return path.Dir(logDir) }), slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	if _, ok := j.Replica(n.self.Replica); !ok {
@@ -155,14 +158,21 @@ func (n *clusterNode) open() error {
 	if err != nil {
 		return err
 	}
+	log, kept, err := install.Open(disk, path.Dir(logDir), kept)
+	if err != nil {
+		return err
+	}
 	n.r, err = Open(context.Background(), Config{
-		Partition: partition.ID{Topic: theTopic}, Self: n.self, Incarnation: n.incarnation, Dir: logDir, Topic: n.c.topic,
+		Partition: partition.ID{Topic: theTopic}, Self: n.self, Incarnation: n.incarnation, Dir: log, Topic: n.c.topic,
 	}, Deps{
 		FS: disk, Journal: j, Workers: n.workers, Commit: n.commit, Activator: &n.c.register, Peers: n, CatchUp: n.c.rate, Clock: n.c.clock, Errands: n.errands,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler), Refusal: func(bool) error { return nil },
 		NoRoom: func() {}, Failed: func(err error) { n.failure = err },
 	}, kept)
-	return err
+	if err != nil {
+		return err
+	}
+	return install.Clean(disk, path.Dir(logDir))
 }
 
 // kill is kill -9: what was written is there, what was not told to the disk is not.
@@ -175,6 +185,12 @@ func (n *clusterNode) power(rng *rand.Rand) { n.r, n.mem = nil, n.mem.Crash(rng)
 func (n *clusterNode) step() (did bool) {
 	if n.r == nil {
 		return false
+	}
+	if errors.Is(n.failure, ErrInstalled) { // as the roster does
+		n.incarnation--
+		n.start()
+		n.c.tell()
+		return true
 	}
 	did = n.r.Due()
 	n.r.Step()
@@ -236,6 +252,9 @@ func bodyOf(m peer.Message) []byte {
 // deliveryOf is what peer makes of a message that came. What is delivered is overwritten when it is released (R17).
 func deliveryOf(t testing.TB, m peer.Message, body []byte) peer.Delivery {
 	var entries []quorum.Entry
+	if _, ok := m.Quorum.(quorum.Install); ok {
+		return delivered(t, m, nil, body)
+	}
 	for msg, err := range batch.Each(body) {
 		if err != nil {
 			t.Errorf("body of %T: %v", m.Quorum, err)
@@ -248,12 +267,20 @@ func deliveryOf(t testing.TB, m peer.Message, body []byte) peer.Delivery {
 		}
 		entries = append(entries, quorum.Entry{Header: h, Msg: msg})
 	}
+	return delivered(t, m, entries, body)
+}
+
+func delivered(t testing.TB, m peer.Message, entries []quorum.Entry, body []byte) peer.Delivery {
 	switch q := m.Quorum.(type) {
 	case quorum.Append:
 		q.Entries = entries
 		m.Quorum = q
 	case quorum.Fetched:
 		q.Entries = entries
+		m.Quorum = q
+	}
+	if q, ok := m.Quorum.(quorum.Install); ok {
+		q.Part = body
 		m.Quorum = q
 	}
 	m.Body = nil
@@ -343,7 +370,7 @@ func (c *cluster) until(what string, holds func() bool) {
 	}
 	for _, n := range c.nodes {
 		if n.r != nil {
-			c.t.Logf("%d: %+v %+v", n.self.Broker, n.r.State(), n.r.core.Report())
+			c.t.Logf("%d: %v %+v %+v", n.self.Broker, n.failure, n.r.State(), n.r.core.Report())
 		}
 	}
 	c.t.Fatalf("in 400 s: no %s", what)
@@ -424,7 +451,7 @@ func (n *clusterNode) sealedFiles() map[partition.Offset][32]byte {
 		if s.State != wal.StateSealed {
 			continue
 		}
-		sum, err := segment.DigestFile(n.mem, logDir+"/"+segment.Name(s.Base, segment.LogPart), s.Size)
+		sum, err := segment.DigestFile(n.mem, n.r.cfg.Dir+"/"+segment.Name(s.Base, segment.LogPart), s.Size)
 		if err != nil {
 			n.c.t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/services/broker/internal/compaction"
+	"github.com/seedqueue/sq/services/broker/internal/petition"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 )
 
@@ -19,7 +20,7 @@ func (r *Replica) newCompaction() *compaction.Compaction {
 			r.io.Change(func() error { return r.wal.InstallCompacted(x, sum) }, done)
 		},
 		Commit: func(s sealed.Seal, done func(error)) {
-			r.request(request{done: done, decide: func() (func(batchcapnp.Control) error, error) {
+			r.request(petition.Petition{Done: done, Decide: func() (func(batchcapnp.Control) error, error) {
 				return func(c batchcapnp.Control) error { return sealed.FillCompact(c, s) }, r.fold.Tier.CheckCompact(s)
 			}})
 		},

@@ -18,6 +18,7 @@ import (
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/services/broker/internal/compact"
+	"github.com/seedqueue/sq/services/broker/internal/petition"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 )
@@ -235,11 +236,11 @@ func TestCompactionIsFinishedByTheNextLife(t *testing.T) {
 func (g *rig) commitCompact(seal sealed.Seal) {
 	g.t.Helper()
 	_, err := ask(context.Background(), g.r, true, func(answer func(struct{}, error)) {
-		g.r.request(request{
-			decide: func() (func(batchcapnp.Control) error, error) {
+		g.r.request(petition.Petition{
+			Decide: func() (func(batchcapnp.Control) error, error) {
 				return func(c batchcapnp.Control) error { return sealed.FillCompact(c, seal) }, g.r.fold.Tier.CheckCompact(seal)
 			},
-			done: func(err error) { answer(struct{}{}, err) },
+			Done: func(err error) { answer(struct{}{}, err) },
 		})
 	})
 	if err != nil {

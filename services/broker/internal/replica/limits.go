@@ -27,8 +27,8 @@ const (
 	segmentBytesDefault = 128 << 20              // where segments are cut if the topic does not say
 	groupBytesMax       = 8 << 20
 	aheadBytes          = 128 << 10 // that are written while the group before is synced
-	harvestKeys         = 1000 // collectable keys in one harvest
-	tableEntries        = 1000 // segments in one part of a tier table
+	harvestKeys         = 1000      // collectable keys in one harvest
+	tableEntries        = 1000      // segments in one part of a tier table
 )
 
 func (l Limits) withDefaults() (Limits, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/inbox"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/pace"
+	"github.com/seedqueue/sq/services/broker/internal/petition"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/waitlist"
@@ -67,7 +68,8 @@ type Replica struct {
 	reads      []func(partition.Offset, error) // wait for the ReadIndex under way
 	nextReads  []func(partition.Offset, error) // wait for the next
 	retryAt    time.Duration                   // elapsed: when Seals are tried again that found no room
-	admin      adminQueue
+	admin      petition.Queue
+	installs   installs
 	tier       tierState
 	seals      []sealWaiter
 	kept       housekeeper
@@ -343,7 +345,7 @@ func (r *Replica) end() {
 	}
 	r.refuseQueue(r.refusal(cause))
 	r.waiting.All(&fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
-	r.admin.stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
+	r.admin.Stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
 	r.failSeals(cause)
 	r.readFailed(cause)
 	r.io.Stop()

@@ -86,6 +86,10 @@ func (r *Replica) undigested(base partition.Offset, err error) {
 // markSealed has the log take note of the segments whose Seal is committed.
 func (r *Replica) markSealed() {
 	for _, seal := range r.fold.TakeSeals() {
+		if seal.End <= r.wal.Start() { // its Seal comes behind the place where this log was begun anew
+			r.tier.marked = max(r.tier.marked, seal.End)
+			r.fold.Sealed(seal.End)
+		}
 		if seal.End > r.tier.marked {
 			r.tier.toMark = append(r.tier.toMark, toMark{seal, r.closing.Made(seal)})
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
+	"github.com/seedqueue/sq/services/broker/internal/petition"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
 )
@@ -148,15 +149,15 @@ func (r *Replica) TierTable(ctx context.Context, since uint64, from partition.Of
 // NotLeader, OutcomeUnknown.
 func (r *Replica) CommitTier(ctx context.Context, segments []sealed.Segment) (sealed.Committed, error) {
 	return ask(ctx, r, true, func(answer func(sealed.Committed, error)) {
-		r.request(request{
-			decide: func() (func(batchcapnp.Control) error, error) {
+		r.request(petition.Petition{
+			Decide: func() (func(batchcapnp.Control) error, error) {
 				fresh, err := r.fold.Tier.CheckCommit(segments)
 				if err != nil || len(fresh) == 0 {
 					return nil, err
 				}
 				return func(c batchcapnp.Control) error { return sealed.FillCommit(c, fresh) }, nil
 			},
-			done: func(err error) {
+			Done: func(err error) {
 				if err != nil {
 					answer(sealed.Committed{}, fault.Wrap("commit to the tier", err))
 					return
@@ -195,15 +196,15 @@ func (r *Replica) Exported(ctx context.Context, e sealed.Exported) error {
 // Collected takes in that keys are gone from the bucket, or are to be refused for ever. Errors: Conflict where the table still names one.
 func (r *Replica) Collected(ctx context.Context, keys []string) error {
 	_, err := ask(ctx, r, true, func(answer func(struct{}, error)) {
-		r.request(request{
-			decide: func() (func(batchcapnp.Control) error, error) {
+		r.request(petition.Petition{
+			Decide: func() (func(batchcapnp.Control) error, error) {
 				fresh, err := r.fold.Tier.CheckCollect(keys)
 				if err != nil || len(fresh) == 0 {
 					return nil, err
 				}
 				return func(c batchcapnp.Control) error { return sealed.FillCollect(c, fresh) }, nil
 			},
-			done: func(err error) { answer(struct{}{}, fault.Wrap("collect keys", err)) },
+			Done: func(err error) { answer(struct{}{}, fault.Wrap("collect keys", err)) },
 		})
 	})
 	return err

@@ -7,6 +7,7 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
+	"github.com/seedqueue/sq/services/broker/internal/petition"
 	"github.com/seedqueue/sq/services/broker/internal/producer"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
@@ -59,14 +60,14 @@ func (r *Replica) Trim(ctx context.Context, before partition.Offset, localOnly b
 
 // trimTo moves the log start by a record.
 func (r *Replica) trimTo(to partition.Offset, done func(error)) {
-	r.request(request{
-		decide: func() (func(batchcapnp.Control) error, error) {
+	r.request(petition.Petition{
+		Decide: func() (func(batchcapnp.Control) error, error) {
 			if to <= r.fold.Tier.LogStart() {
 				return nil, nil
 			}
 			return func(c batchcapnp.Control) error { return sealed.FillTrim(c, to) }, nil
 		},
-		done: done,
+		Done: done,
 	})
 }
 
@@ -99,10 +100,10 @@ func (r *Replica) keepHouse() {
 	if !r.core.CanPropose() {
 		return
 	}
-	if topic.Cleanup == topology.CleanupCompact && r.admin.idle() { // else a Compact of an earlier pass may be on its way
+	if topic.Cleanup == topology.CleanupCompact && r.admin.Idle() { // else a Compact of an earlier pass may be on its way
 		r.compaction.Start(durationOf(topic.TombstoneAge), r.time.Elapsed, r.time.Expiry)
 	}
-	if r.kept.logged || !r.admin.idle() {
+	if r.kept.logged || !r.admin.Idle() {
 		return
 	}
 	retention := sealed.Retention{Time: durationOf(topic.RetentionTime), Bytes: topic.RetentionBytes}
@@ -125,7 +126,7 @@ func (h *housekeeper) recorded(error) { h.logged, h.due = false, true }
 
 func (r *Replica) record(fill func(batchcapnp.Control) error) {
 	r.kept.logged = true
-	r.request(request{decide: func() (func(batchcapnp.Control) error, error) { return fill, nil }, done: r.kept.recorded})
+	r.request(petition.Petition{Decide: func() (func(batchcapnp.Control) error, error) { return fill, nil }, Done: r.kept.recorded})
 }
 
 // dropLocal frees local segments that are below the log start, or that the bucket has and local retention does not want.

@@ -36,7 +36,7 @@ func (r host) Unwritten(from partition.Offset, why error) {
 	r.later(func() {}) // a round to try again in
 	r.log.Warn("cannot append, the batches are refused", "offset", from, "err", why)
 	r.waiting.Cut(from, fault.Wrap("publish", why))
-	r.admin.cut(from, fault.Wrap("append control batch", why))
+	r.admin.Cut(from, fault.Wrap("append control batch", why))
 	r.step(quorum.Unwritten{Generation: r.core.Report().Generation, From: from})
 }
 

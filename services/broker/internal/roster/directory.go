@@ -14,7 +14,6 @@ import (
 const (
 	root       = "replicas"
 	identName  = "ident"
-	logName    = "log"
 	tempSuffix = ".tmp"
 	formatNow  = 1
 	identMax   = 4 << 10
@@ -30,8 +29,6 @@ type ident struct {
 }
 
 func dirOf(replica partition.UUID) string { return root + "/" + replica.String() }
-
-func logDir(replica partition.UUID) string { return dirOf(replica) + "/" + logName }
 
 // makeDir makes the directory of a new replica with its ident, durably. Again changes nothing.
 func makeDir(fsys vfs.FS, id ident) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/services/broker/internal/install"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
@@ -74,35 +75,24 @@ func (r *Roster) review(ctx context.Context, view *topology.View, id partition.I
 	r.tell(id, mine, t.Value, a)
 }
 
-// mine gives the replicas that an assignment wants open here. Members of the last active epoch have to promise until the next is active.
-func (r *Roster) mine(a topology.Assignment) map[partition.UUID]standing {
-	mine := map[partition.UUID]standing{}
-	note := func(set []partition.Member, as standing) {
-		for _, m := range set {
-			if m.Broker == r.cfg.Node {
-				mine[m.Replica] = max(mine[m.Replica], as)
-			}
-		}
-	}
-	if a.Status == topology.Electing {
-		note(a.Base.Members, fenced)
-	}
-	note(a.Learners, learner)
-	note(a.Members, member)
-	return mine
-}
-
 // assign opens a replica that is not open.
 func (r *Roster) assign(ctx context.Context, id partition.ID, replicaID partition.UUID, t topology.Topic) {
 	r.mu.Lock()
 	h := r.hold(replicaID, id)
-	begin := h.r == nil && !h.busy && (h.err == nil || h.retryAt != 0 && r.deps.Clock.Now().Unix() >= h.retryAt)
+	begin := !h.busy && (h.again || h.r == nil && (h.err == nil || h.retryAt != 0 && r.deps.Clock.Now().Unix() >= h.retryAt))
+	old := h.r
 	if begin {
-		h.busy, h.err = true, nil
+		h.busy, h.again, h.err, h.r, h.revision = true, false, nil, nil, 0
+		r.serve(id)
 	}
 	r.mu.Unlock()
 	if begin {
-		r.opening.Go(func() { r.open(ctx, h, t) })
+		r.opening.Go(func() {
+			if old != nil {
+				old.Close()
+			}
+			r.open(ctx, h, t)
+		})
 	}
 }
 
@@ -142,21 +132,6 @@ func (r *Roster) tell(id partition.ID, mine map[partition.UUID]standing, t topol
 	for _, rep := range tell {
 		rep.Assign(a.Value, a.ModRevision)
 	}
-}
-
-// serve chooses the replica that serves a partition. Called with the lock held.
-func (r *Roster) serve(id partition.ID) {
-	var best *held
-	for _, h := range r.mu.here[id] {
-		if h.r != nil && h.err == nil && !h.deleted && h.standing >= learner && (best == nil || h.standing > best.standing) {
-			best = h
-		}
-	}
-	if best == nil {
-		delete(r.mu.serving, id)
-		return
-	}
-	r.mu.serving[id] = best.r
 }
 
 // open recovers a replica and shows it.
@@ -235,12 +210,20 @@ func (r *Roster) openOne(ctx context.Context, h *held, t topology.Topic) (*repli
 	if r.deps.Peers != nil {
 		deps.Peers = r.deps.Peers(h.id)
 	}
+	dir, kept, err := install.Open(r.deps.FS, dirOf(h.replica), kept)
+	if err != nil {
+		return nil, fault.Wrap("find log", err)
+	}
 	rep, err := replica.Open(ctx, replica.Config{
 		Partition: h.id, Self: partition.Member{Broker: r.cfg.Node, Replica: h.replica}, Incarnation: r.cfg.Incarnation,
-		Dir: logDir(h.replica), Sync: r.cfg.Sync, Topic: t, Limits: r.cfg.Limits,
+		Dir: dir, Sync: r.cfg.Sync, Topic: t, Limits: r.cfg.Limits,
 	}, deps, kept)
 	if err != nil {
 		return nil, fault.Wrap("open replica", err)
+	}
+	if err := install.Clean(r.deps.FS, dirOf(h.replica)); err != nil {
+		rep.Close()
+		return nil, fault.Wrap("remove an old log", err)
 	}
 	return rep, nil
 }
@@ -289,6 +272,10 @@ func diskFault(op string, err error) error {
 
 // replicaFailed takes in that a replica has stopped by itself. A disk that failed ends the broker; damage ends the replica only.
 func (r *Roster) replicaFailed(h *held, err error) {
+	if errors.Is(err, replica.ErrInstalled) {
+		r.reopen(h)
+		return
+	}
 	r.mu.Lock()
 	h.err = err
 	r.serve(h.id)
@@ -298,6 +285,15 @@ func (r *Roster) replicaFailed(h *held, err error) {
 		return
 	}
 	r.deps.Log.Error("replica has stopped", "partition", h.id.String(), "replica", h.replica.String(), "err", err)
+}
+
+// reopen has a replica opened again whose log begins anew.
+func (r *Roster) reopen(h *held) {
+	r.mu.Lock()
+	h.again = true
+	r.serve(h.id)
+	r.mu.Unlock()
+	r.reviewSoon(h.id)
 }
 
 // deleteTopic deletes what this disk has of a topic with a tombstone (doc.go 2).

@@ -21,6 +21,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/compact"
 	"github.com/seedqueue/sq/services/broker/internal/disk"
 	"github.com/seedqueue/sq/services/broker/internal/durability"
+	"github.com/seedqueue/sq/services/broker/internal/install"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
@@ -110,17 +111,8 @@ type held struct {
 	revision int64            // of the assignment it was told
 	standing standing
 	deleted  bool
+	again    bool // it has stopped and is to be opened again
 }
-
-// standing is what the newest assignment calls a replica; the one that stands highest serves its partition.
-type standing uint8
-
-const (
-	formerly standing = iota // nothing: it may be wanted again, or be deleted after a while
-	fenced                   // a member of the last active epoch, not of the one that is being elected
-	learner
-	member
-)
 
 // New makes a roster. What the journal holds of logs is brought into their files.
 func New(cfg Config, deps Deps) (*Roster, error) {
@@ -140,7 +132,7 @@ func New(cfg Config, deps Deps) (*Roster, error) {
 	if err := deps.FS.SyncDir("."); err != nil {
 		return nil, fault.Errorf(fault.DiskPoisoned, "make replica directory: %w", err)
 	}
-	if err := commit.Replay(deps.FS, deps.Journal, logDir, deps.Log); err != nil {
+	if err := commit.Replay(deps.FS, deps.Journal, install.Logs(deps.FS, dirOf), deps.Log); err != nil {
 		return nil, err //nolint:wrapcheck // says what was attempted.
 	}
 	spare, err := openPool(deps.FS)

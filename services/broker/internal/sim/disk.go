@@ -10,6 +10,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs"
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
+	"github.com/seedqueue/sq/services/broker/internal/install"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 )
 
@@ -50,19 +51,20 @@ func (n *node) rot(rng *rand.Rand) bool {
 	var found []span
 	for _, id := range n.replicas() {
 		mark := reading.State.Replicas[id].Mark
-		names, err := n.mem.List(logDir(id))
+		log := install.Logs(n.mem, dirOf)(id)
+		names, err := n.mem.List(log)
 		if err != nil {
 			continue
 		}
 		for _, name := range names {
 			base, part, ok := segment.ParseName(name)
-			info, err := n.mem.Stat(logDir(id) + "/" + name)
+			info, err := n.mem.Stat(log + "/" + name)
 			switch size := info.Size; {
 			case !ok || part != segment.LogPart || err != nil || base > mark.Base || pool.IsRecycled(size):
 			case base == mark.Base && mark.Position > 0:
-				found = append(found, span{logDir(id) + "/" + name, min(size, mark.Position)})
+				found = append(found, span{log + "/" + name, min(size, mark.Position)})
 			case base < mark.Base && size > 0:
-				found = append(found, span{logDir(id) + "/" + name, size})
+				found = append(found, span{log + "/" + name, size})
 			}
 		}
 	}

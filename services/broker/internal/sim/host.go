@@ -9,6 +9,7 @@ import (
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
+	"github.com/seedqueue/sq/services/broker/internal/install"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
@@ -72,9 +73,15 @@ func (p *process) openReplica(h *held) {
 		kept, _ = p.journal.Replica(h.id)
 		p.n.made[h.id] = true
 	}
+	dir, kept, err := install.Open(p.fs, dirOf(h.id), kept)
+	if err != nil {
+		h.failed = err
+		p.openFailed("find a log", err)
+		return
+	}
 	e := &errands{p: p}
 	r, err := replica.Open(context.Background(), replica.Config{
-		Partition: h.part.id, Self: self, Incarnation: p.incarnation, Dir: logDir(h.id), Topic: w.topic,
+		Partition: h.part.id, Self: self, Incarnation: p.incarnation, Dir: dir, Topic: w.topic,
 		Limits: replica.Limits{GroupBytes: 64 << 10},
 	}, p.deps(h, e), kept)
 	if err != nil {
@@ -102,6 +109,11 @@ func (p *process) deps(h *held, e *errands) replica.Deps {
 }
 
 func (p *process) replicaFailed(h *held, err error) {
+	if errors.Is(err, replica.ErrInstalled) {
+		p.n.w.stats.add("a log was begun anew")
+		p.forget(h)
+		return
+	}
 	h.failed = err
 	switch {
 	case fault.Is(err, fault.DiskPoisoned):

@@ -16,6 +16,7 @@ import (
 	"github.com/seedqueue/sq/libs/vfs/faultfs"
 	"github.com/seedqueue/sq/libs/vfs/memfs"
 	"github.com/seedqueue/sq/services/broker/internal/commit"
+	"github.com/seedqueue/sq/services/broker/internal/install"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 	"github.com/seedqueue/sq/services/broker/internal/workers"
@@ -260,7 +261,7 @@ func (p *process) open() error {
 	if err := errors.Join(p.fs.MkdirAll("replicas"), p.fs.SyncDir(".")); err != nil {
 		return fault.Errorf(fault.DiskPoisoned, "make directory: %w", err)
 	}
-	if err := commit.Replay(p.fs, p.journal, logDir, log); err != nil {
+	if err := commit.Replay(p.fs, p.journal, install.Logs(p.fs, dirOf), log); err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
 	p.pool, p.files = workers.ByHand(), segment.NewFiles(p.fs, 16)
@@ -271,7 +272,7 @@ func (p *process) open() error {
 	return err
 }
 
-func logDir(id partition.UUID) string { return "replicas/" + id.String() + "/log" }
+func dirOf(id partition.UUID) string { return "replicas/" + id.String() }
 
 func (p *process) diskFailed(err error) {
 	if p.dying == nil {

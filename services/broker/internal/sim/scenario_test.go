@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/libs/mutant"
+	"github.com/seedqueue/sq/services/broker/internal/install"
 	"github.com/seedqueue/sq/services/broker/internal/peer"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 )
@@ -481,7 +482,7 @@ func cutAtCorruption(s *scene) {
 	s.run(300 * time.Millisecond)
 	s.kill(2)
 	n := s.nodes[1]
-	name := logDir(s.members(2)[0].Replica) + "/00000000000000000000.log"
+	name := install.Logs(n.mem, dirOf)(s.members(2)[0].Replica) + "/00000000000000000000.log"
 	info, err := n.mem.Stat(name)
 	if err != nil || !n.flip(name, info.Size/2, 4) {
 		s.t.Fatal("nothing to damage")

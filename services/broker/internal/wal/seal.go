@@ -140,8 +140,8 @@ func (l *Log) DropBefore(o partition.Offset) error {
 	return nil
 }
 
-// pruneSnapshots removes the snapshots of segments that are gone, but for the newest ones: recovery starts from them. What cannot be removed
-// stays until the next time.
+// pruneSnapshots removes the snapshots of segments that are gone, but for the newest ones, which recovery starts from, and the one as of the
+// log's start, for a replica that has nothing from there on (StartSnapshot). What cannot be removed stays until the next time.
 func (l *Log) pruneSnapshots() {
 	names, err := l.fs.List(l.dir)
 	if err != nil {
@@ -155,7 +155,7 @@ func (l *Log) pruneSnapshots() {
 	}
 	start := l.start()
 	for i, base := range bases {
-		if base >= start || len(bases)-i <= keptSnapshots {
+		if base >= start || len(bases)-i <= keptSnapshots || i+1 == len(bases) || bases[i+1] >= start {
 			return
 		}
 		if err := l.fs.Remove(l.path(base, segment.SnapshotPart)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -163,6 +163,37 @@ func (l *Log) pruneSnapshots() {
 			return
 		}
 	}
+}
+
+// StartSnapshot gives the snapshot file of the segment that ends at Start, and its state. Errors: NotFound where there is none: nothing came
+// before, or it was not kept.
+func (l *Log) StartSnapshot() (at partition.Offset, file, state []byte, err error) {
+	names, err := l.fs.List(l.dir)
+	if err != nil {
+		return 0, nil, nil, diskError("list", err)
+	}
+	start := l.Start()
+	var newest partition.Offset
+	found := false
+	for _, name := range names {
+		if base, part, ok := segment.ParseName(name); ok && part == segment.SnapshotPart && base < start && (!found || base > newest) {
+			newest, found = base, true
+		}
+	}
+	if !found {
+		return 0, nil, nil, fault.Errorf(fault.NotFound, "find snapshot at %d: there is none", start)
+	}
+	s, err := segment.LoadSnapshot(l.fs, l.path(newest, segment.SnapshotPart))
+	if err == nil && s.End != start {
+		return 0, nil, nil, fault.Errorf(fault.NotFound, "find snapshot at %d: the newest before is as of %d", start, s.End)
+	}
+	if err == nil {
+		file, err = s.AppendTo(nil)
+	}
+	if err != nil {
+		return 0, nil, nil, fault.Errorf(fault.Corrupt, "read snapshot at %d: %w", start, err)
+	}
+	return start, file, s.State, nil
 }
 
 // path names a part of a segment in the file system.

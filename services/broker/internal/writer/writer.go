@@ -191,8 +191,8 @@ type mark struct {
 type outcome struct {
 	written, persisted []mark
 	done               []func()
-	syncing            bool // a sync of what was written is under way
-	owed               *op  // a sync that was not done because of noRoom
+	syncing            bool  // a sync of what was written is under way
+	owed               *op   // a sync that was not done because of noRoom
 	noRoom             error // why an append failed
 	err                error
 }

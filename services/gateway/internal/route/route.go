@@ -120,6 +120,21 @@ func (t Table) Nominee(id partition.ID) (Leader, bool) {
 	}, true
 }
 
+// Members gives the brokers that have the partition and are there, but for one: who may serve reads while nobody leads.
+func (t Table) Members(id partition.ID, but partition.NodeID) []Leader {
+	assignment, ok := t.view.Partition(id)
+	if !ok {
+		return nil
+	}
+	var out []Leader
+	for _, m := range assignment.Value.Members {
+		if broker := t.view.Brokers[m.Broker]; m.Broker != but && broker.Live != nil {
+			out = append(out, Leader{Node: m.Broker, Incarnation: broker.Live.Value.Incarnation, Addr: broker.Live.Value.Capnp})
+		}
+	}
+	return out
+}
+
 // AllActive tells whether every partition of a topic has a leader that serves.
 func (t Table) AllActive(topic topology.Topic) bool {
 	for i := range topic.Partitions {

@@ -48,6 +48,11 @@ func setTopic(newTopic func() (batchcapnp.Uuid, error), topic partition.UUID) er
 
 // toLeader makes a call that may be repeated to whoever leads the partition.
 func (c *Caller) toLeader(ctx context.Context, id partition.ID, fill fill) (*frame.Reply, error) {
+	return c.toLeaderOr(ctx, id, fill, func(partition.NodeID) *frame.Reply { return nil })
+}
+
+// toLeaderOr is toLeader with somebody else to ask while the leader, 0 = none, cannot be.
+func (c *Caller) toLeaderOr(ctx context.Context, id partition.ID, fill fill, other func(leader partition.NodeID) *frame.Reply) (*frame.Reply, error) {
 	turn := c.turn(id)
 	for {
 		leader, err := c.cluster.router.Table().Leader(id)
@@ -63,6 +68,11 @@ func (c *Caller) toLeader(ctx context.Context, id partition.ID, fill fill) (*fra
 				return reply, nil
 			} else if fault.Is(why, fault.Corrupt) {
 				return nil, why
+			}
+		}
+		if again(err) && ctx.Err() == nil {
+			if reply := other(leader.Node); reply != nil {
+				return reply, nil
 			}
 		}
 		if err := turn.next(ctx, leader, err, again(err)); err != nil {

@@ -9,7 +9,8 @@
 //  3. Publishes of one Caller to one partition reach a leader in the order of Submit, without waiting for answers. A refusal holds back
 //     those behind it until all in flight have an answer; then the refused ones go first, in their order. What a leader refuses and takes of
 //     requests in flight at once is its own affair: only producers with sequences are safe from that.
-//  4. A read is repeated until it has an answer, its context ends or Limits.RetryFor is over.
+//  4. A read is repeated until it has an answer, its context ends or Limits.RetryFor is over. While the leader cannot be asked, a fetch may be
+//     answered by another member: below its high watermark it has the one true log.
 //  5. An answer or a connection that does not come is given up when the View names another leader: a paused or unreachable broker holds nobody
 //     up. What is not Repeatable gives the old leader a moment more. Later calls make a new connection to it.
 //  6. Below the local start a tierer is asked, the next one where it fails, and the broker again where the tier has not got that far.

@@ -15,6 +15,7 @@ type Limits struct {
 	RetryLast     time.Duration // the longest wait between two attempts
 	SuspectAfter  time.Duration // an answer that takes longer is watched for a change of leader
 	MovedGrace    time.Duration // how long an old leader may still answer when there is a new one
+	MemberTimeout time.Duration // how long a follower may take that is asked in a leader's place
 	AbandonGrace  time.Duration // how long an answer nobody waits for may keep its body before its connection is closed
 	UnknownGrace  time.Duration // how long a topic that the View does not show is waited for: it may just have been created
 	MaxInFlight   int           // unanswered calls of one connection
@@ -34,6 +35,7 @@ func DefaultLimits() Limits {
 		RetryLast:     250 * time.Millisecond,
 		SuspectAfter:  200 * time.Millisecond,
 		MovedGrace:    250 * time.Millisecond,
+		MemberTimeout: 500 * time.Millisecond,
 		AbandonGrace:  5 * time.Second,
 		UnknownGrace:  route.UnknownGrace,
 		MaxInFlight:   frame.DefaultMaxInFlight,

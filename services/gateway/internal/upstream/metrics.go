@@ -7,6 +7,7 @@ type metrics struct {
 	retries *prometheus.CounterVec
 	unknown prometheus.Counter
 	cold    *prometheus.CounterVec
+	members prometheus.Counter
 }
 
 func newMetrics(registry *prometheus.Registry) *metrics {
@@ -28,6 +29,10 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 			Help: "Reads that went to a tierer, by result: served, failed over to the next tierer, or back to the broker.",
 		}, []string{"result"}),
 	}
-	registry.MustRegister(m.dials, m.retries, m.unknown, m.cold)
+	m.members = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "sq_gateway_member_reads_total",
+		Help: "Reads that a follower answered because the leader could not be asked.",
+	})
+	registry.MustRegister(m.dials, m.retries, m.unknown, m.cold, m.members)
 	return m
 }

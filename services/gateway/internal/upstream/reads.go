@@ -36,7 +36,22 @@ func (f *Fetch) fill(req wirecapnp.Request, epoch partition.Epoch, wait time.Dur
 	return setTopic(fetch.NewTopic, f.Partition.Topic)
 }
 
-// Fetch reads from the leader, or from a tierer below the local start. cold says that a tierer answered: it does not know the newest high
+// fromMember asks those who follow a leader that cannot be asked, each once: what they have below their high watermark is right. nil: none of them
+// has it.
+func (c *Caller) fromMember(ctx context.Context, f *Fetch, leader partition.NodeID) *frame.Reply {
+	for _, member := range c.cluster.router.Table().Members(f.Partition, leader) {
+		attempt, cancel := context.WithTimeout(ctx, c.cluster.limits.MemberTimeout)
+		reply, err := c.askAt(attempt, member.Addr, func(req wirecapnp.Request) error { return f.fill(req, 0, 0) })
+		cancel()
+		if err == nil {
+			c.cluster.metrics.members.Inc()
+			return reply
+		}
+	}
+	return nil
+}
+
+// Fetch reads from the leader, from those who follow it where it cannot be asked, or from a tierer below the local start. cold says that a tierer answered: it does not know the newest high
 // watermark. The error is a fault.
 func (c *Caller) Fetch(ctx context.Context, f Fetch) (reply *frame.Reply, cold bool, err error) {
 	tier := c.cluster.marks.isCold(f.Partition, f.Offset)
@@ -51,7 +66,8 @@ func (c *Caller) Fetch(ctx context.Context, f Fetch) (reply *frame.Reply, cold b
 			}
 			c.cluster.metrics.cold.WithLabelValues("back").Inc()
 		}
-		reply, err = c.toLeader(ctx, f.Partition, func(req wirecapnp.Request, epoch partition.Epoch) error { return f.fill(req, epoch, f.Wait) })
+		reply, err = c.toLeaderOr(ctx, f.Partition, func(req wirecapnp.Request, epoch partition.Epoch) error { return f.fill(req, epoch, f.Wait) },
+			func(leader partition.NodeID) *frame.Reply { return c.fromMember(ctx, &f, leader) })
 		if err == nil {
 			c.learn(f.Partition, reply)
 			return reply, false, nil

@@ -2,12 +2,14 @@ package upstream
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
+	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
@@ -136,6 +138,42 @@ func TestReadsAreRepeatedUntilTheyHaveAnAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While nobody leads, those who follow serve what they have; where they have no more, the leader is waited for.
+func TestFollowersServeWhileNobodyLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.append(t)
+		w.Brokers[2].Serve(w.ID(0), w.Logs[0])
+		w.Views.Change(func(v *topology.View) {
+			assigned := slices.Clone(v.Partitions[w.Topic.ID])
+			assigned[0].Value.Members = []partition.Member{{Broker: 1}, {Broker: 2}}
+			v.Partitions[w.Topic.ID] = assigned
+		})
+		w.Brokers[1].Kill()
+		began := time.Now()
+		reply, cold, err := w.caller.Fetch(t.Context(), Fetch{Partition: w.ID(0), Offset: 3})
+		if err != nil || cold {
+			t.Fatal(cold, err)
+		}
+		if got := standin.Values(t, reply.Body); len(got) != 7 || got[0] != "3" {
+			t.Errorf("got %v", got)
+		}
+		reply.Release()
+		w.Brokers[2].SetHook(failing(wirecapnp.ErrorKind_notLeader)) // it has no more
+		w.background.Go(func() {
+			time.Sleep(time.Second)
+			w.Brokers[2].SetHook(nil)
+			w.Lead(0, 2)
+		})
+		reply, _, err = w.caller.Fetch(t.Context(), Fetch{Partition: w.ID(0), Offset: 9})
+		if err != nil || time.Since(began) < time.Second {
+			t.Fatal(err, time.Since(began))
+		}
+		reply.Release()
+		w.background.Wait()
+	})
 }
 
 func TestReadWhoseDeadlineEnds(t *testing.T) {

@@ -1,0 +1,5 @@
+//go:build sqdebug
+
+package frame
+
+const poison = true
