@@ -4,8 +4,8 @@ import "time"
 
 const (
 	leaseTTLMin = time.Second
-	// replicasDefault of a new topic that does not say. A topic that asks for more gets more.
-	replicasDefault = 1
+	// replicasDefault of a new topic that does not say, where there are as many brokers.
+	replicasDefault = 3
 
 	movesAtOnceMax = 1000
 	deadAfterMin   = time.Minute

@@ -221,7 +221,7 @@ func TestUnansweredCreateIsCleared(t *testing.T) {
 		return memstore.Ambiguous
 	})
 	a := r.stand("a")
-	r.advance(ttl, 1)
+	r.advance(ttl, 2) // the lease and the wait before the next look
 	<-a.won
 	if _, err := a.Guard(); err != nil {
 		t.Error(err)

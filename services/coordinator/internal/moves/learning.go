@@ -11,7 +11,7 @@ import (
 const (
 	// looksCaught is how often in a row a replica must have had what there was at the look before.
 	looksCaught = 2
-	// silentMax is how long a replica may not have been heard to count as caught up.
+	// silentMax is how long a replica that has not all there is may not have been heard to count as caught up.
 	silentMax = 5 * time.Second
 )
 
@@ -35,9 +35,9 @@ func (l *Learning) Take(id partition.ID, p survey.Progress) {
 	next := look{epoch: p.Epoch, high: p.HighWatermark, streak: map[partition.UUID]int{}}
 	for replica, at := range p.Replicas {
 		switch {
-		case at.LastHeard > silentMax:
-		case at.Match >= p.End:
+		case at.Match >= p.End: // to whom nothing is said nothing is to say
 			next.streak[replica] = looksCaught
+		case at.LastHeard > silentMax:
 		case was && last.epoch == p.Epoch && at.Match >= last.high:
 			next.streak[replica] = last.streak[replica] + 1
 		}
