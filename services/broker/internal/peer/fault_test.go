@@ -242,3 +242,32 @@ func TestConnectionDies(t *testing.T) {
 		(<-b.inbox.came).Release()
 	})
 }
+
+// A silence ends both connections: what is unanswered on either is lost, and whoever waits for room learns that there is none.
+func TestSilenceEndsBulk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.neighbours()
+		var closed atomic.Int64
+		send := func() {
+			m := appendOf(1, 0, 0, 1)
+			m.Body = counted{frame.Bytes(stamped(t, 0, 500_000)), &closed}
+			a.peers.Send(m)
+		}
+		send()
+		(<-b.inbox.came).Release()
+		w.net.Cut(host(1), host(2))
+		for range 30 {
+			send()
+		}
+		a.wait(t, 2*silenceMax+time.Second, "[{2 1}]")
+		if n, room := closed.Load(), a.peers.Room(2); n != 31 || room != 0 {
+			t.Errorf("31 bodies were closed %d times, there is room for %d bytes to a broker that is cut off", n, room)
+		}
+		w.net.Heal(host(1), host(2))
+		a.wait(t, 2*silenceMax+redialLast, nobody)
+		if room := a.peers.Room(2); room != creditBytes {
+			t.Errorf("there is room for %d bytes again", room)
+		}
+	})
+}

@@ -100,7 +100,7 @@ func (p *pair) unlock() {
 func (p *pair) room(of func(*queue) int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.stopped || p.bulk.down {
+	if p.mu.stopped || p.bulk.down || p.mu.watched && p.mu.suspected {
 		return 0
 	}
 	return of(p.bulk.queue)

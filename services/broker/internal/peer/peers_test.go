@@ -140,6 +140,39 @@ func TestOrder(t *testing.T) {
 	})
 }
 
+// An Append without batches waits for those with batches before it, although the urgent connection is free.
+func TestHeadStaysBehindBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a, b := w.broker(1), w.broker(2)
+		for i := range partition.Offset(9) { // the last has no credit
+			m := appendOf(1, 0, i, i+1)
+			m.Body = frame.Bytes(stamped(t, uint64(i), 1<<20-400))
+			a.peers.Send(m)
+		}
+		a.peers.Send(headOf(1, 20, 5, 1))
+		a.peers.Send(appendOK(2)) // the same partition's, and urgent
+		synctest.Wait()
+		var releases []func()
+		for len(b.inbox.came) > 0 {
+			d := <-b.inbox.came
+			if q, ok := d.Quorum.(quorum.Append); ok && q.Prev == 20 {
+				t.Error("the high watermark has overtaken the batches")
+			}
+			releases = append(releases, d.Release)
+		}
+		if len(releases) != 9 {
+			t.Errorf("%d messages came, want 8 with batches and the urgent one", len(releases))
+		}
+		for _, release := range releases {
+			release()
+		}
+		for range 2 {
+			(<-b.inbox.came).Release()
+		}
+	})
+}
+
 // While an answer is on its way, what is queued shares the next frame.
 func TestFramesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
