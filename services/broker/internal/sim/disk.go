@@ -17,9 +17,6 @@ import (
 // mount gives a process its machine's disk, with the faults that are in force.
 func (p *process) mount() vfs.FS {
 	p.faults = faultfs.New(p.n.mem, &p.n.clock)
-	for _, r := range p.n.rules {
-		p.faults.Add(r)
-	}
 	return gate{p, p.faults}
 }
 

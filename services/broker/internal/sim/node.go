@@ -29,7 +29,6 @@ type node struct {
 	rng        *rand.Rand
 	clock      nodeClock
 	mem        *memfs.FS
-	rules      []faultfs.Rule          // of every process here
 	formatted  bool                    // the disk has a journal
 	weak       bool                    // its media may fail
 	rotten     bool                    // they did: damage is not held against it

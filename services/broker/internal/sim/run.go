@@ -113,7 +113,7 @@ func (w *World) heal() {
 	}
 	keep, possible := w.survivors()
 	for _, n := range w.nodes {
-		n.etcdCut, n.slow, n.pausedTo, n.rules = false, 1, w.now, nil
+		n.etcdCut, n.slow, n.pausedTo = false, 1, w.now
 		n.stopped = !keep[n.id-1]
 		if n.p != nil && (n.stopped || n.p.fuse > 0 || n.p.dying != nil) {
 			n.end(false)
