@@ -50,7 +50,7 @@ func (p *program) consume() *cobra.Command {
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.runConsume(cmd.Context(), args[0], o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.from, "from", "earliest", "earliest, latest, an offset (with one --partition), a time of today (09:00, 09:00:30), or 2006-01-02T15:04:05Z")
+	f.StringVar(&o.from, "from", "earliest", "earliest, latest, an offset (where the topic has several partitions, with one --partition), a time of today (09:00, 09:00:30), or 2006-01-02T15:04:05Z")
 	f.BoolVarP(&o.follow, "follow", "f", false, "go on at the end and wait for more")
 	f.BoolVar(&o.untilEnd, "until-end", false, "end when all is read that was there at the start: the default without --follow")
 	f.Int64VarP(&o.count, "count", "n", 0, "end after so many records; 0 = no limit")
@@ -76,7 +76,7 @@ func (o *consumeOptions) read(p *program) ([]sq.ReadOption, error) {
 	if o.count < 0 {
 		return nil, usagef("--count: %d is negative", o.count)
 	}
-	if _, byOffset := from.(sq.Offset); byOffset && len(o.partitions) != 1 {
+	if _, byOffset := from.(sq.Offset); byOffset && len(o.partitions) > 1 {
 		return nil, usagef("--from with an offset needs one --partition: offsets are a partition's own, say --partition 0")
 	}
 	options := []sq.ReadOption{sq.From(from)}

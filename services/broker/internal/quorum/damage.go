@@ -13,6 +13,7 @@ import (
 // control batches in it say is not known, so the replica does not lead.
 func (s *State) Skip(to, base partition.Offset, chain uint64, unchained bool) {
 	t := &s.log
+	t.items = append(t.items, item{base: t.end, next: to, epoch: t.lastEpoch(), chain: t.chain, time: t.time, before: t.segment})
 	if t.segment.base != base {
 		t.segment = segment{base: base}
 	}

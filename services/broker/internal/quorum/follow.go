@@ -178,15 +178,15 @@ func (s *State) take(f *follower, m Append) (appended bool) {
 		if base != at {
 			break // not contiguous: damaged on the way
 		}
+		if next > s.log.floor && s.damagedAt(base) {
+			break // not to be compared, and not to be cut: it was durable once
+		}
 		if next <= s.log.floor || base < s.log.end && len(added) == 0 && s.same(e) {
 			at = next
 			continue
 		}
 		if s.quarantined {
 			return false
-		}
-		if s.damagedAt(base) {
-			break // not to be compared, and not to be cut: it was durable once
 		}
 		if base < s.log.end {
 			if base < s.hw {

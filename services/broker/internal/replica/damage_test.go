@@ -308,6 +308,25 @@ func TestRaggedIsRemembered(t *testing.T) {
 			t.Fatalf("life %d: ragged is %v, the core's suspect %v", life, ragged(), g.suspect())
 		}
 	}
+	// With nothing else left that would say it: the journal's word is enough.
+	g.kill()
+	g.mem = memfs.New()
+	if err := g.open(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.journal.Put(journal.Ragged(theReplica, true)); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.journal.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	g.crashAll()
+	if err := g.open(); err != nil {
+		t.Fatal(err)
+	}
+	if !g.suspect() {
+		t.Fatal("the journal's word is forgotten")
+	}
 	g.elect()
 	for until := time.Now().Add(20 * time.Second); ragged() || g.suspect(); runtime.Gosched() {
 		if time.Now().After(until) {
