@@ -40,6 +40,8 @@ func (s *State) onDamaged(ev Damaged) {
 // its offsets stay taken.
 func (s *State) unfit(a topology.Assignment) string {
 	switch {
+	case len(s.faults) == 0 && s.unknown:
+		return "it was opened while a part of its log could not be read, and knows nothing of that part until it is opened again"
 	case len(s.faults) == 0:
 		return ""
 	case s.unknown || s.log.unchained:

@@ -2,9 +2,11 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
@@ -71,9 +73,9 @@ func (r *Replica) persistPromise(e quorum.PersistPromise) {
 	r.inFlight.Add(1)
 	r.deps.Workers.Do(func() {
 		defer r.inFlight.Done()
-		err := r.deps.Journal.Put(journal.Promise(r.cfg.Self.Replica, e.Epoch))
-		if err == nil {
-			err = r.deps.Journal.Sync()
+		var err error
+		if !mutant.Is(mutant.VolatilePromise) {
+			err = errors.Join(r.deps.Journal.Put(journal.Promise(r.cfg.Self.Replica, e.Epoch)), r.deps.Journal.Sync())
 		}
 		r.mail.Post(func() {
 			switch {
