@@ -7,6 +7,7 @@ replace github.com/seedqueue/sq/proto => ../../proto
 replace github.com/seedqueue/sq/libs => ../../libs
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/seedqueue/sq/libs v0.1.0

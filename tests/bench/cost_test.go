@@ -82,6 +82,9 @@ func fio(t *testing.T, dir, size string, seconds int) string {
 		job.Sync.Lat.Percentile["50.000000"]/1e6, job.Sync.Lat.Percentile["99.000000"]/1e6)
 }
 
+// settle bounds the wait until nothing is written to etcd any more.
+const settle = 5 * time.Minute
+
 // idle lets partitions be.
 func idle(t *testing.T, programs *cluster.Programs) {
 	partitions, seconds := number(t, "PARTITIONS", 10_000), number(t, "SECONDS", 30)
@@ -109,7 +112,13 @@ func idle(t *testing.T, programs *cluster.Programs) {
 	began := time.Now()
 	c.MustSQ(t, "topic", "create", "idle", "--partitions", strconv.Itoa(partitions), "--replication-factor", "3", "--no-tier")
 	t.Logf("%d partitions with 3 replicas were made and led after %v", partitions, time.Since(began).Round(time.Millisecond))
-	time.Sleep(15 * time.Second)
+	began = time.Now()
+	for rate := 1e9; rate > 2 && time.Since(began) < settle; { // leaders are spread, and that is not what idle partitions cost
+		puts, looked := etcdPuts(t, c), time.Now()
+		time.Sleep(5 * time.Second)
+		rate = (etcdPuts(t, c) - puts) / time.Since(looked).Seconds()
+	}
+	t.Logf("at rest after %v more", time.Since(began).Round(time.Second))
 	compare(fmt.Sprintf("%d partitions", partitions))
 }
 

@@ -92,6 +92,7 @@ func failover(t *testing.T, programs *cluster.Programs) {
 		name       string
 		fail, heal func(name string)
 	}
+	stopped := make(chan error)
 	kinds := []kind{
 		{"undisturbed", func(string) {}, func(string) {}},
 		{"killed leader", c.Kill, func(name string) { c.Restart(t, name) }},
@@ -99,15 +100,12 @@ func failover(t *testing.T, programs *cluster.Programs) {
 			"stopped leader (SIGSTOP)", func(name string) { c.Process(name).Signal(syscall.SIGSTOP) },
 			func(name string) { c.Process(name).Signal(syscall.SIGCONT) },
 		},
-		{
-			"drained leader (SIGTERM)", func(name string) { c.Process(name).Signal(syscall.SIGTERM) },
-			func(name string) {
-				if err := c.Process(name).Stop(); err != nil {
-					t.Error(err)
-				}
-				c.Restart(t, name)
-			},
-		},
+		{"drained leader (SIGTERM)", func(name string) { go func() { stopped <- c.Process(name).Stop() }() }, func(name string) {
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+			c.Restart(t, name)
+		}},
 	}
 	if network != nil {
 		kinds = append(kinds, kind{"isolated leader", func(name string) { network.Isolate(t, name) }, func(string) { network.Heal(t) }})

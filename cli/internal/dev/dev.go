@@ -146,6 +146,9 @@ func serve(ctx context.Context, cfg Config, all *allinone.AllInOne, failed <-cha
 func greet(out io.Writer, cfg Config, addrs node.Addrs) {
 	where := "data in " + cfg.DataDir
 	ack := "an ack means fsync-quorum: on the disks of a majority of the replicas, and every partition has one"
+	if cfg.Brokers >= 3 {
+		ack = "an ack means fsync-quorum: synced by a majority of the replicas; a new topic has 3, and here all are on one disk"
+	}
 	switch {
 	case cfg.Memory:
 		where, ack = "data in memory", "nothing survives this process (--memory), whatever an ack says"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -234,6 +235,10 @@ func (l *line) sendFrame(ctx context.Context, client *frame.Client, answers *syn
 	m := l.pair.peers.metrics
 	all := &bodies{failed: func(err error) {
 		m.unread.Inc()
+		if errors.Is(err, io.ErrUnexpectedEOF) { // a later leader has cut the log of one that led: what waited here is nobody's any more
+			l.pair.peers.cfg.Log.Warn("batches were cut before they were sent", "err", err)
+			return
+		}
 		l.pair.peers.cfg.Log.Error("batches cannot be read to be replicated", "err", err)
 	}}
 	for i := range out.messages {

@@ -8,6 +8,7 @@ import (
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
@@ -187,4 +188,20 @@ func (w *World) activated(pt *part, start partition.Offset) {
 	if pt.register.value.Status != topology.Active {
 		w.fail("an activation writes %s", pt.register.value.Status)
 	}
+}
+
+type started struct {
+	epoch       partition.Epoch
+	incarnation partition.Incarnation
+}
+
+func epochStart(c batchcapnp.Control) (started, bool) {
+	if c.Which() != batchcapnp.Control_Which_epochStart {
+		return started{}, false
+	}
+	s, err := c.EpochStart()
+	if err != nil {
+		return started{}, false
+	}
+	return started{partition.Epoch(s.Epoch()), partition.Incarnation(s.Incarnation())}, true
 }

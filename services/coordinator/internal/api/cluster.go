@@ -27,12 +27,12 @@ func (s *Server) CreateNamespace(ctx context.Context, in *controlv1.CreateNamesp
 }
 
 // ListNamespaces lists namespaces by name.
-func (s *Server) ListNamespaces(_ context.Context, in *controlv1.ListNamespacesRequest) (*controlv1.ListNamespacesResponse, error) {
+func (s *Server) ListNamespaces(ctx context.Context, in *controlv1.ListNamespacesRequest) (*controlv1.ListNamespacesResponse, error) {
 	limit, after, err := page(in.GetPageSize(), in.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	found, more, err := s.catalog.Namespaces(after, limit)
+	found, more, err := s.catalog.Namespaces(ctx, after, limit)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // catalog says it all.
 	}

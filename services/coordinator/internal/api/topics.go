@@ -42,8 +42,8 @@ func (s *Server) CreateTopic(ctx context.Context, in *controlv1.CreateTopicReque
 }
 
 // GetTopic describes a topic.
-func (s *Server) GetTopic(_ context.Context, in *controlv1.GetTopicRequest) (*controlv1.Topic, error) {
-	topic, v, err := s.catalog.Topic(nameOf(in.GetNamespace(), in.GetTopic()))
+func (s *Server) GetTopic(ctx context.Context, in *controlv1.GetTopicRequest) (*controlv1.Topic, error) {
+	topic, v, err := s.catalog.Topic(ctx, nameOf(in.GetNamespace(), in.GetTopic()))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // catalog says it all.
 	}
@@ -51,12 +51,12 @@ func (s *Server) GetTopic(_ context.Context, in *controlv1.GetTopicRequest) (*co
 }
 
 // ListTopics lists the topics of a namespace by name.
-func (s *Server) ListTopics(_ context.Context, in *controlv1.ListTopicsRequest) (*controlv1.ListTopicsResponse, error) {
+func (s *Server) ListTopics(ctx context.Context, in *controlv1.ListTopicsRequest) (*controlv1.ListTopicsResponse, error) {
 	limit, after, err := page(in.GetPageSize(), in.GetPageToken())
 	if err != nil {
 		return nil, err
 	}
-	topics, more, err := s.catalog.Topics(nameOf(in.GetNamespace(), "").Namespace, after, limit)
+	topics, more, err := s.catalog.Topics(ctx, nameOf(in.GetNamespace(), "").Namespace, after, limit)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // catalog says it all.
 	}

@@ -26,6 +26,7 @@ type Office interface {
 type Views interface {
 	View() *topology.View
 	WaitFor(ctx context.Context, seen func(*topology.View) bool) (*topology.View, error)
+	Refresh(ctx context.Context) error
 }
 
 // Config of a Catalog.
@@ -86,6 +87,28 @@ func (c *Catalog) begin(id partition.UUID) (end func()) {
 func (c *Catalog) View() (*topology.View, error) {
 	if _, err := c.cfg.Office.Guard(); err != nil {
 		return nil, err //nolint:wrapcheck // the answer itself.
+	}
+	return c.cfg.Views.View(), nil
+}
+
+// Fresh gives metadata that is at least as new as this call: what anybody was told before is in it.
+func (c *Catalog) Fresh(ctx context.Context) (*topology.View, error) {
+	if _, err := c.cfg.Office.Guard(); err != nil {
+		return nil, err //nolint:wrapcheck // the answer itself.
+	}
+	_, _, revision, err := c.cfg.Store.Get(ctx, topology.CoordinatorKey)
+	if err != nil {
+		return nil, fault.Errorf(fault.Unavailable, "read the topology: %w", err)
+	}
+	wait, cancel := context.WithTimeout(ctx, freshWait)
+	defer cancel()
+	v, err := c.cfg.Views.WaitFor(wait, func(v *topology.View) bool { return v.Revision >= revision })
+	if err == nil {
+		return v, nil
+	}
+	// The watch is late or has lost something, or the revision is of a key that is not SQ's, which it never shows.
+	if err := c.cfg.Views.Refresh(ctx); err != nil {
+		return nil, fault.Errorf(fault.Unavailable, "read the topology: %w", err)
 	}
 	return c.cfg.Views.View(), nil
 }

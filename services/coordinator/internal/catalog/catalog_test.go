@@ -308,10 +308,10 @@ func TestAmbiguousWritesAreResolved(t *testing.T) {
 	if err := r.DeleteTopic(t.Context(), name("orders"), partition.UUID{}); err != nil {
 		t.Errorf("delete: %v", err)
 	}
-	if _, _, err := r.Topic(name("orders")); err == nil {
+	if _, _, err := r.Topic(t.Context(), name("orders")); err == nil {
 		_ = r.views.Refresh(t.Context())
 	}
-	if _, _, err := r.Topic(name("orders")); !fault.Is(err, fault.NotFound) {
+	if _, _, err := r.Topic(t.Context(), name("orders")); !fault.Is(err, fault.NotFound) {
 		t.Errorf("after delete: %v", err)
 	}
 }
@@ -335,7 +335,7 @@ func TestListsInPages(t *testing.T) {
 	var got []string
 	after := ""
 	for {
-		topics, more, err := r.Topics(topology.DefaultNamespace, after, 2)
+		topics, more, err := r.Topics(t.Context(), topology.DefaultNamespace, after, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,7 +350,7 @@ func TestListsInPages(t *testing.T) {
 	if strings.Join(got, " ") != "t0 t1 t2 t3 t4" {
 		t.Errorf("got %v", got)
 	}
-	if _, _, err := r.Topics("none", "", 2); !fault.Is(err, fault.NotFound) {
+	if _, _, err := r.Topics(t.Context(), "none", "", 2); !fault.Is(err, fault.NotFound) {
 		t.Errorf("no such namespace: %v", err)
 	}
 }
@@ -393,7 +393,7 @@ func TestNamespaces(t *testing.T) {
 	if _, err := r.CreateTopic(ctx, catalog.CreateTopic{Topic: topology.Topic{Namespace: "team.a", Name: "x"}}); !fault.Is(err, fault.NotFound) {
 		t.Errorf("topic in a namespace that is gone: %v", err)
 	}
-	found, more, err := r.Namespaces("", 10)
+	found, more, err := r.Namespaces(t.Context(), "", 10)
 	if err != nil || more || len(found) != 1 || found[0].Name != topology.DefaultNamespace {
 		t.Errorf("left: %v %v %v", found, more, err)
 	}

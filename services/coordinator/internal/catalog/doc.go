@@ -7,7 +7,9 @@
 //     the read before it.
 //  4. Deleting frees the name at once and leaves a tombstone, by which replicas delete their data.
 //  5. Repeating a create with the same request id, within an hour, answers what the first did; other content under the id is a conflict.
-//  6. Every refusal names the field and the legal range.
+//  6. Reads are as new as the call that makes them, also right after another coordinator was the active one: topics are linearizable. An alteration
+//     without an etag whose answer was lost is made again, perhaps over what others did meanwhile.
+//  7. Every refusal names the field and the legal range.
 //
 // Called by api. Safe for concurrent use; topics are created side by side. It elects nobody: reconcile does.
 package catalog

@@ -32,6 +32,8 @@ const (
 	partitionsPerTxn = 100
 	// requestTTL is how long a request id is remembered.
 	requestTTL = time.Hour
+	// freshWait is how long a read waits for the watch before it reads everything itself.
+	freshWait = 250 * time.Millisecond
 	// triesMax bounds how often a lost race is run again.
 	triesMax = 8
 )

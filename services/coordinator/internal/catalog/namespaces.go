@@ -96,8 +96,8 @@ func (c *Catalog) makeNamespace(ctx context.Context, name string, req *request) 
 }
 
 // Namespaces lists namespaces by name, at most limit of those behind the name after. more tells whether others follow.
-func (c *Catalog) Namespaces(after string, limit int) (found []NamedNamespace, more bool, err error) {
-	v, err := c.View()
+func (c *Catalog) Namespaces(ctx context.Context, after string, limit int) (found []NamedNamespace, more bool, err error) {
+	v, err := c.Fresh(ctx)
 	if err != nil {
 		return nil, false, err
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // Topic finds a topic by name in the view.
-func (c *Catalog) Topic(name topology.Name) (topology.Versioned[topology.Topic], *topology.View, error) {
-	v, err := c.View()
+func (c *Catalog) Topic(ctx context.Context, name topology.Name) (topology.Versioned[topology.Topic], *topology.View, error) {
+	v, err := c.Fresh(ctx)
 	if err != nil {
 		return topology.Versioned[topology.Topic]{}, nil, err
 	}
@@ -28,8 +28,8 @@ func noTopic(name topology.Name) error {
 }
 
 // Topics lists the topics of a namespace by name, at most limit of those behind the name after. more tells whether others follow.
-func (c *Catalog) Topics(namespace, after string, limit int) (topics []topology.Versioned[topology.Topic], more bool, err error) {
-	v, err := c.View()
+func (c *Catalog) Topics(ctx context.Context, namespace, after string, limit int) (topics []topology.Versioned[topology.Topic], more bool, err error) {
+	v, err := c.Fresh(ctx)
 	if err != nil {
 		return nil, false, err
 	}

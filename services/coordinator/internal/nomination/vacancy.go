@@ -65,20 +65,18 @@ func (f *Facts) Look(id partition.ID, a topology.Versioned[topology.Assignment])
 }
 
 func (f *Facts) why(id partition.ID, a topology.Assignment) (Why, bool) {
-	given := f.Brokers[a.Leader.Broker]
+	given, held := f.Brokers[a.Leader.Broker], f.Holds.Held(id, f.Now)
 	switch {
 	case given == nil || !given.Live:
 		return LeaderGone, true
 	case given.Incarnation != a.Leader.Incarnation:
 		return LeaderRestarted, true
-	case f.Holds.Held(id, f.Now):
-		return "", false
-	case f.Told.Lost(id, leading(a)):
+	case f.Told.Lost(id, leading(a)) && !held:
 		return LeaderLost, true
-	case f.suspected(given, a.Members):
+	case f.suspected(given, a.Members) && !held:
 		return LeaderSuspected, true
 	case a.Status == topology.Electing:
-		return LeaderStuck, f.Holds.Stuck(id, a.Epoch, f.Now) && f.reachable(a)
+		return LeaderStuck, !held && f.Holds.Stuck(id, a.Epoch, f.Now) && f.reachable(a)
 	default:
 		return LeaderDraining, f.avoided(a.Leader.Broker)
 	}

@@ -62,9 +62,9 @@ func (o *Operator) look() (*topology.View, members.Index, error) {
 func (o *Operator) told() reports.Reports { return o.cfg.Reports.Now(o.cfg.Clock.Now()) }
 
 // partition finds one by its topic's name.
-func (o *Operator) partition(name topology.Name, index uint32) (partition.ID, topology.Versioned[topology.Assignment], error) {
+func (o *Operator) partition(ctx context.Context, name topology.Name, index uint32) (partition.ID, topology.Versioned[topology.Assignment], error) {
 	none := topology.Versioned[topology.Assignment]{}
-	topic, v, err := o.cfg.Catalog.Topic(name)
+	topic, v, err := o.cfg.Catalog.Topic(ctx, name)
 	if err != nil {
 		return partition.ID{}, none, err //nolint:wrapcheck // catalog says it all.
 	}

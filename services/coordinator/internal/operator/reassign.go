@@ -51,7 +51,7 @@ func (o *Operator) reassign(ctx context.Context, ask Reassign) ([]Move, error) {
 		}
 		return nil, o.factor(ctx, ask.Topic, ask.Factor, ask.ValidateOnly)
 	}
-	topic, err := o.checked(ask)
+	topic, err := o.checked(ctx, ask)
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +73,12 @@ func (o *Operator) factor(ctx context.Context, name topology.Name, factor uint32
 }
 
 // checked refuses what cannot be carried out.
-func (o *Operator) checked(ask Reassign) (topology.Topic, error) {
+func (o *Operator) checked(ctx context.Context, ask Reassign) (topology.Topic, error) {
 	_, brokers, err := o.look()
 	if err != nil {
 		return topology.Topic{}, err
 	}
-	topic, _, err := o.cfg.Catalog.Topic(ask.Topic)
+	topic, _, err := o.cfg.Catalog.Topic(ctx, ask.Topic)
 	if err != nil {
 		return topology.Topic{}, err //nolint:wrapcheck // catalog says it all.
 	}

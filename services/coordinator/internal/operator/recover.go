@@ -28,7 +28,7 @@ func (o *Operator) recover(ctx context.Context, name topology.Name, index uint32
 	if err != nil {
 		return none, err
 	}
-	id, a, err := o.partition(name, index)
+	id, a, err := o.partition(ctx, name, index)
 	if err != nil {
 		return none, err
 	}

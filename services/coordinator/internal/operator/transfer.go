@@ -28,7 +28,7 @@ func (o *Operator) transferOnce(ctx context.Context, name topology.Name, index u
 	if err != nil {
 		return topology.Assignment{}, false, err
 	}
-	id, a, err := o.partition(name, index)
+	id, a, err := o.partition(ctx, name, index)
 	if err != nil {
 		return topology.Assignment{}, false, err
 	}

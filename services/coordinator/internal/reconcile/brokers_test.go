@@ -27,13 +27,14 @@ type brokers struct {
 
 func (b *brokers) Positions(_ context.Context, questions []survey.Question) (survey.Positions, map[partition.NodeID]error) {
 	told, failed := survey.Positions{}, map[partition.NodeID]error{}
+	v := b.w.active().views.View()
 	for _, q := range questions {
 		if b.mute[q.Broker] {
 			failed[q.Broker] = errors.New("it is mute")
 			continue
 		}
 		for _, id := range q.Partitions {
-			for _, m := range b.replicas(id) {
+			for _, m := range replicas(v, id) {
 				at, known := b.positions[survey.Replica{Partition: id, ID: m.Replica}]
 				if known && m.Broker == q.Broker {
 					told[survey.Replica{Partition: id, ID: m.Replica}] = at
@@ -46,9 +47,10 @@ func (b *brokers) Positions(_ context.Context, questions []survey.Question) (sur
 
 // Progress is of a leader at 100, whose other replicas are there or at 0.
 func (b *brokers) Progress(_ context.Context, leader partition.NodeID, id partition.ID) (survey.Progress, error) {
-	a, _ := b.w.active().views.View().Partition(id)
+	v := b.w.active().views.View()
+	a, _ := v.Partition(id)
 	out := survey.Progress{Epoch: a.Value.Epoch, HighWatermark: 100, End: 100, Replicas: map[partition.UUID]survey.ReplicaProgress{}}
-	for _, m := range b.replicas(id) {
+	for _, m := range replicas(v, id) {
 		at := survey.ReplicaProgress{}
 		if m.Broker == leader || b.caught[survey.Replica{Partition: id, ID: m.Replica}] {
 			at.Match = 100
@@ -58,8 +60,8 @@ func (b *brokers) Progress(_ context.Context, leader partition.NodeID, id partit
 	return out, nil
 }
 
-func (b *brokers) replicas(id partition.ID) []partition.Member {
-	a, _ := b.w.active().views.View().Partition(id)
+func replicas(v *topology.View, id partition.ID) []partition.Member {
+	a, _ := v.Partition(id)
 	return slices.Concat(a.Value.Learners, a.Value.Members, a.Value.Base.Members)
 }
 

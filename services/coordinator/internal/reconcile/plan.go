@@ -201,9 +201,9 @@ func (p *Planner) Done(c Change, now time.Time) {
 	if c.Why == "" {
 		return
 	}
-	p.holds.Nominated(c.ID, now)
 	p.holds.Electing(c.ID, c.Next.Epoch, now)
 	if !c.Why.Planned() {
+		p.holds.Nominated(c.ID, now)
 		p.failover = now
 	}
 }
