@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"hash/crc32"
 	"slices"
 
@@ -62,8 +63,7 @@ func (w *World) expose(p *process, h *held, s replica.State) {
 		}
 		body := make([]byte, got.Chunk.Len())
 		_, err = got.Chunk.ReadAt(body, 0)
-		got.Chunk.Close()
-		if err != nil {
+		if err = errors.Join(err, got.Chunk.Close()); err != nil {
 			return
 		}
 		for msg, err := range batch.Each(body) {

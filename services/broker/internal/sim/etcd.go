@@ -112,7 +112,7 @@ func (a activator) Activate(_ context.Context, id partition.ID, read topology.As
 	pt := w.partOf(id)
 	w.moment("before an activation", a.p.n)
 	won := false
-	answered := w.etcd.call(a.p, func() {
+	answered := w.etcd.call(a.p, func() { //nolint:contextcheck // nothing here waits.
 		if mutant.Is(mutant.UnguardedActivation) {
 			revision = pt.register.revision
 		}
@@ -127,5 +127,5 @@ func (a activator) Activate(_ context.Context, id partition.ID, read topology.As
 }
 
 func (a activator) Reread(_ context.Context, id partition.ID) (topology.Assignment, int64, error) {
-	return a.p.n.w.etcd.get(a.p, a.p.n.w.partOf(id))
+	return a.p.n.w.etcd.get(a.p, a.p.n.w.partOf(id)) //nolint:contextcheck // nothing here waits.
 }

@@ -61,7 +61,6 @@ type process struct {
 	files       *segment.Files
 	held        []*held
 	tasks       []*task
-	errands     []*errands
 	working     int // events planned that do a job
 	committing  bool
 	stepping    bool
