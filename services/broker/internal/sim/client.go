@@ -97,7 +97,7 @@ func (o *publish) build() []byte {
 	b := &o.c.w.builder
 	b.Reset()
 	for _, v := range o.values {
-		value := make([]byte, 8+v*7919%uint64(o.c.w.knobs.valueBytes))
+		value := make([]byte, 8+v*7919%o.c.w.knobs.valueBytes)
 		binary.LittleEndian.PutUint64(value, v)
 		if err := b.Add(batch.Record{Value: value, Timestamp: 1}); err != nil {
 			panic(err)
