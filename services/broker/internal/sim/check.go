@@ -62,16 +62,15 @@ func (w *World) expose(p *process, h *held, s replica.State) {
 			return // damage, or not written yet: what is not shown is not wrong
 		}
 		body := make([]byte, got.Chunk.Len())
-		_, err = got.Chunk.ReadAt(body, 0)
-		if err = errors.Join(err, got.Chunk.Close()); err != nil {
+		if _, err = got.Chunk.ReadAt(body, 0); errors.Join(err, got.Chunk.Close()) != nil {
 			return
 		}
 		for msg, err := range batch.Each(body) {
-			if p.n.rotten && (err != nil || !sound(msg)) {
+			switch {
+			case p.n.rotten && (err != nil || !sound(msg)):
 				w.stats.add("rotten bytes served, which whoever reads them sees")
 				return
-			}
-			if err != nil {
+			case err != nil:
 				w.fail("node %d serves bytes that are no batch at %d: %v", p.n.id, from, err)
 			}
 			from = w.compare(p, h.part, msg, from)

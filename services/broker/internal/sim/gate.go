@@ -14,8 +14,6 @@ type gate struct {
 	fs vfs.FS
 }
 
-var _ vfs.FS = gate{}
-
 // shut tells whether the process is dead; a change of the disk may be what it dies in.
 func (p *process) shut(change bool) error {
 	if change && !p.dead && p.fuse > 0 {
