@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +73,18 @@ func (w *way) forward() {
 	}
 }
 
+// tried tells whether each of the gateways has gone and come a few times.
+func (g *gateways) tried(addrs []string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, addr := range addrs {
+		if g.used[addr] < 5 {
+			return false
+		}
+	}
+	return true
+}
+
 // lose has a gateway go; later dials find it anew.
 func (g *gateways) lose(addr string, late time.Duration) {
 	g.mu.Lock()
@@ -116,13 +129,15 @@ func acrossGateways(t *testing.T, seed uint64) {
 		}
 	}
 	done := make(chan struct{})
+	var sent atomic.Int64
 	var sending, losing sync.WaitGroup
 	for s := range senders {
 		sending.Go(func() {
-			for i := range each {
+			for i := 0; i < each || !g.tried(addrs); i++ {
 				v := fmt.Sprintf("%d-%d", s, i)
+				sent.Add(1)
 				r := sq.Record{Value: []byte(v)}
-				if s%2 == 0 {
+				if s%2 == 0 && i < each { // behind that, one at a time until enough gateways have gone
 					p.Go(r, func(ack sq.Ack, err error) { note(v, ack, err) }, sq.ToPartition(s%2))
 					continue
 				}
@@ -159,14 +174,9 @@ func acrossGateways(t *testing.T, seed uint64) {
 			t.Errorf("%s is acknowledged at %d/%d and stored %d times", v, ack.Partition, ack.Offset, times[v])
 		}
 	}
-	if len(acks) != senders*each || len(times) != senders*each {
-		t.Errorf("%d of %d records are acknowledged, %d stored", len(acks), senders*each, len(times))
+	if n := int(sent.Load()); len(acks) != n || len(times) != n {
+		t.Errorf("%d of %d records are acknowledged, %d stored", len(acks), n, len(times))
 	}
 	checkOrder(t, stored, func(string) bool { return true })
-	for _, addr := range addrs {
-		if g.used[addr] < 2 {
-			t.Errorf("%s was used %d times: nothing was tried", addr, g.used[addr])
-		}
-	}
-	t.Logf("connections: %v", g.used)
+	t.Logf("%d records, connections: %v", sent.Load(), g.used)
 }
