@@ -64,6 +64,15 @@ N ?= 1000000
 model: ## The model of protocol and storage over N seeds (1000000).
 	SQ_MODEL_SEEDS=$(N) go test -count=1 -timeout 12h -run TestNoSeedViolates -v ./services/broker/internal/sim/model/
 
+.PHONY: sim
+sim: ## The brokers' real replication code on one thread over N new seeds (2000 if not given); SEED=: that one, told line by line.
+	@if [ -n "$(SEED)" ]; then SQ_SIM_SEED=$(SEED) go test -count=1 -run 'TestSeed$$' -v ./services/broker/internal/sim/; \
+	else $(if $(filter command line environment,$(origin N)),SQ_SIM_SEEDS=$(N)) go test -count=1 -timeout 12h -run 'TestKnownSeeds|TestNewSeeds' -v ./services/broker/internal/sim/; fi
+
+.PHONY: mutants
+mutants: ## Remove each rule of replication from the real code: a scenario has to notice.
+	go test -count=1 -tags sqmutant -run 'TestScenarios|TestMutants' ./services/broker/internal/sim/
+
 PARTITIONS ?= 10000
 LOG ?= 50GiB
 .PHONY: footprint
@@ -126,7 +135,7 @@ cross: ## Build every program for linux and darwin, amd64 and arm64.
 	done; echo "cross: $$os/$$arch ok"; done; done
 
 .PHONY: check
-check: gen-check modules-check lint cross race test ## Exactly what must be green to merge.
+check: gen-check modules-check lint cross race test mutants ## Exactly what must be green to merge.
 	@tools/fuzz.sh 3s
 
 .PHONY: images

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 )
 
@@ -83,7 +84,7 @@ func (a Assignment) Nominate(leader Leader, members []partition.Member) Assignme
 	next.Leader = leader
 	next.Members = members
 	next.Status = Electing
-	if a.Status == Active {
+	if a.Status == Active || mutant.Is(mutant.BaseFromElecting) {
 		next.Base = Base{Epoch: a.Epoch, Members: a.Members}
 	}
 	return next
@@ -170,4 +171,19 @@ func (a Assignment) ReplicaOn(broker partition.NodeID) (partition.UUID, bool) {
 		}
 	}
 	return partition.UUID{}, false
+}
+
+// MayBeEmpty tells whether a member or learner has certainly never acknowledged anything: its first epoch is not active yet. Without its data
+// anybody else has lost it, and may not go on under its name.
+func (a Assignment) MayBeEmpty(m partition.Member) bool {
+	switch {
+	case mutant.Is(mutant.WipedDiskKeepsName):
+		return true
+	case slices.Contains(a.Learners, m):
+		return !slices.Contains(a.Members, m)
+	case !slices.Contains(a.Members, m), a.Status != Electing:
+		return false
+	default:
+		return a.Base.Epoch == 0 || !slices.Contains(a.Base.Members, m)
+	}
 }

@@ -211,7 +211,7 @@ func TestFailedDiskIsRetired(t *testing.T) {
 			}
 			n.ready()
 			disk.Add(faultfs.Rule{Ops: faultfs.Sync, Err: syscall.EIO})
-			_, _ = publish(t.Context(), n.client(wirecapnp.Role_gateway), (&session{t: t, producer: 7}).next("lost")) //nolint:errcheck // the disk fails
+			_, _ = publish(t.Context(), n.client(wirecapnp.Role_gateway), (&session{t: t, producer: 7}).next("lost")) // the disk fails
 			err := <-n.ended
 			n.ended <- err
 			if !fault.Is(err, fault.DiskPoisoned) {

@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 
 // libLayers orders the packages of libs: a package imports only from lower layers, or from below itself.
 var libLayers = [][]string{
-	{"clock", "fault", "backoff", "partition", "version"},
+	{"clock", "fault", "backoff", "partition", "version", "mutant"},
 	{"config", "telemetry", "lifecycle", "vfs", "transport", "objstore"},
 	{"segment", "topology"},
 	{"manifest", "node"},

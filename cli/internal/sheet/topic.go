@@ -107,11 +107,11 @@ func partitions(w io.Writer, states []*controlv1.Partition) {
 }
 
 // replicas has a line for each that a leader told of, if there is one that is not alone.
-func replicas(w io.Writer, states []*controlv1.Partition) (any bool) {
+func replicas(w io.Writer, states []*controlv1.Partition) (some bool) {
 	for _, s := range states {
-		any = any || len(s.GetReplicas()) > 1
+		some = some || len(s.GetReplicas()) > 1
 	}
-	if !any {
+	if !some {
 		return false
 	}
 	fmt.Fprintln(w, "PARTITION\tBROKER\tROLE\tHAS UP TO\tLAG\tCOMMITTED END\tHEARD")

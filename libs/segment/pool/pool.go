@@ -122,11 +122,11 @@ func (p *Pool) look(name string) (found pooled, keep bool, err error) {
 		return found, false, nil
 	}
 	if _, err := file.ReadAt(first[:], 0); err != nil {
-		return found, false, nil //nolint:nilerr // then it is not known whose bytes it has.
+		return found, false, nil // then it is not known whose bytes it has
 	}
 	h, err := batch.ParseHeader(first[:])
 	if err != nil {
-		return found, false, nil //nolint:nilerr // the same.
+		return found, false, nil // the same
 	}
 	if !IsRecycled(size) {
 		size = recycledSize(size)

@@ -17,7 +17,7 @@ func (h *file) ReadAt(p []byte, off int64) (int, error) {
 	if r := h.fs.enter(Call{Op: Read, Path: h.name, Off: off, Len: len(p)}); r != nil {
 		n := 0
 		if before := r.From - off; before > 0 {
-			n, _ = h.File.ReadAt(p[:before], off) //nolint:errcheck // the rule's error comes first.
+			n, _ = h.File.ReadAt(p[:before], off) // the rule's error comes first
 		}
 		return n, h.fs.fail("read", h.name, r)
 	}
@@ -28,7 +28,7 @@ func (h *file) SendTo(w io.Writer, off, n int64) (int64, error) {
 	if r := h.fs.enter(Call{Op: Read, Path: h.name, Off: off, Len: int(n)}); r != nil {
 		n := int64(0)
 		if before := r.From - off; before > 0 {
-			n, _ = h.File.SendTo(w, off, before) //nolint:errcheck // the rule's error comes first.
+			n, _ = h.File.SendTo(w, off, before) // the rule's error comes first
 		}
 		return n, h.fs.fail("send", h.name, r)
 	}

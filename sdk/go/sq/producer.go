@@ -111,8 +111,8 @@ func (p *Producer) SendBatch(ctx context.Context, records []Record, options ...S
 		}
 		for i := range part.Count {
 			results[part.First+i] = r
-			if r.Ack.Offset >= 0 {
-				r.Ack.Offset++
+			if r.Offset >= 0 {
+				r.Offset++
 			}
 		}
 	}

@@ -21,11 +21,11 @@ type Operation struct {
 		n       int    // records
 		parts   []Part // that have their answer
 		open    int    // records without one
-		out     int   // parts that are being sent
-		perhaps bool  // an attempt of a part had no answer
-		gone    bool  // the caller has gone while nothing could be stored: nothing may be sent any more
-		left    bool  // the caller has gone; the results are its own
-		last    error // why the last attempt failed
+		out     int    // parts that are being sent
+		perhaps bool   // an attempt of a part had no answer
+		gone    bool   // the caller has gone while nothing could be stored: nothing may be sent any more
+		left    bool   // the caller has gone; the results are its own
+		last    error  // why the last attempt failed
 	}
 }
 

@@ -255,7 +255,7 @@ func (l *line) sendFrame(ctx context.Context, client *frame.Client, answers *syn
 	m.frames.Inc()
 	m.messages.Add(float64(len(out.messages)))
 	m.bytes.Add(float64(out.bytes))
-	answers.Go(func() {
+	answers.Go(func() { //nolint:contextcheck // the answer may come behind the call.
 		reply, err := pending.Wait(context.Background()) // it ends with the connection
 		if err == nil {
 			reply.Release()
@@ -306,7 +306,7 @@ func (l *line) ping(ctx context.Context, client *frame.Client, answers *sync.Wai
 		l.pong()
 		return err //nolint:wrapcheck // says what was attempted.
 	}
-	answers.Go(func() {
+	answers.Go(func() { //nolint:contextcheck // the answer may come behind the call.
 		if reply, err := pending.Wait(context.Background()); err == nil { // it ends with the connection
 			reply.Release()
 			pings.Observe(clock.Now().Sub(start).Seconds())

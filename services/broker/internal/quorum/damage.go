@@ -26,6 +26,10 @@ func (s *State) Skip(to, base partition.Offset, chain uint64, unchained bool) {
 // onDamaged takes in what of the log cannot be read now. A replica that may lead again does, if it is asked to.
 func (s *State) onDamaged(ev Damaged) {
 	s.faults = slices.Clone(ev.Ranges)
+	if f, ok := s.role.(*follower); ok {
+		f.mending = Range{}
+	}
+	s.progress()
 	if len(s.faults) == 0 && s.assigned.Epoch > 0 {
 		s.onAssigned(Assigned{Assignment: s.assigned, Revision: s.revision, Time: s.now})
 	}
@@ -36,6 +40,8 @@ func (s *State) onDamaged(ev Damaged) {
 // its offsets stay taken.
 func (s *State) unfit(a topology.Assignment) string {
 	switch {
+	case len(s.faults) == 0 && s.unknown:
+		return "it was opened while a part of its log could not be read, and knows nothing of that part until it is opened again"
 	case len(s.faults) == 0:
 		return ""
 	case s.unknown || s.log.unchained:
@@ -44,6 +50,39 @@ func (s *State) unfit(a topology.Assignment) string {
 		return fmt.Sprintf("[%d, %d) of its log cannot be read", s.faults[0].From, s.faults[0].To)
 	default:
 		return ""
+	}
+}
+
+// Unknown tells whether the log says something that could not be read when it was opened: it has to be opened again when it can.
+func (s *State) Unknown() bool { return s.unknown }
+
+// askMend asks the leader for the first damage, if that is committed: the leader has what was there.
+func (s *State) askMend(f *follower) {
+	if len(s.faults) == 0 || !f.appending || s.faults[0].To > s.hw || f.mending.To != 0 && s.elapsed-f.asked < mendWait {
+		return
+	}
+	f.mending, f.asked = s.faults[0], s.elapsed
+	s.send(f.leader, Fetch{Epoch: f.epoch, From: f.mending.From, Until: f.mending.To})
+}
+
+// mend takes a piece of what was asked for, and asks for the next.
+func (s *State) mend(f *follower, from partition.Member, entries []Entry) {
+	if from != f.leader || f.mending.To == 0 {
+		return
+	}
+	at, n := f.mending.From, 0
+	for n < len(entries) && partition.Offset(entries[n].BaseOffset) == at && partition.Offset(entries[n].NextOffset()) <= f.mending.To {
+		at = partition.Offset(entries[n].NextOffset())
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	first := len(s.faults) > 0 && f.mending.From == s.faults[0].From
+	f.mending.From, f.asked = at, s.elapsed
+	s.emit(Mend{Entries: entries[:n], First: first, Last: at == f.mending.To})
+	if at < f.mending.To {
+		s.send(f.leader, Fetch{Epoch: f.epoch, From: at, Until: f.mending.To})
 	}
 }
 

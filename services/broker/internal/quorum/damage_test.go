@@ -91,8 +91,10 @@ func TestDamageIsNoEvidence(t *testing.T) {
 	w.crash(w.nodes[1], false)
 	w.start(w.nodes[1], nil)
 	n := w.nodes[3]
-	a := topology.Assignment{Epoch: 2, Leader: topology.Leader{Broker: 3, Replica: member(3).Replica, Incarnation: n.incarnation}, Members: members(1, 2, 3),
-		Base: topology.Base{Epoch: 1, Members: members(1, 2, 3)}, Status: topology.Electing}
+	a := topology.Assignment{
+		Epoch: 2, Leader: topology.Leader{Broker: 3, Replica: member(3).Replica, Incarnation: n.incarnation}, Members: members(1, 2, 3),
+		Base: topology.Base{Epoch: 1, Members: members(1, 2, 3)}, Status: topology.Electing,
+	}
 	s := n.state
 	s.Step(Assigned{Assignment: a, Revision: 99, Time: 1})
 	s.Step(Promised{Epoch: 2})
@@ -128,8 +130,10 @@ func TestDamagedCandidate(t *testing.T) {
 			w := led(len(c.members), "a", "b", "c")
 			n := w.nodes[1]
 			s := damaged(n, 2, c.bodies)
-			a := topology.Assignment{Epoch: 2, Leader: topology.Leader{Broker: 1, Replica: member(1).Replica, Incarnation: n.incarnation + 1}, Members: c.members,
-				Base: topology.Base{Epoch: 1, Members: c.members}, Status: topology.Electing}
+			a := topology.Assignment{
+				Epoch: 2, Leader: topology.Leader{Broker: 1, Replica: member(1).Replica, Incarnation: n.incarnation + 1}, Members: c.members,
+				Base: topology.Base{Epoch: 1, Members: c.members}, Status: topology.Electing,
+			}
 			var unfit bool
 			for _, e := range s.Step(Assigned{Assignment: a, Revision: 99, Time: 1}) {
 				if _, ok := e.(Unfit); ok {

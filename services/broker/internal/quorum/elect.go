@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/batch"
@@ -63,7 +64,8 @@ func (s *State) onAssigned(ev Assigned) {
 	if epoch := s.role.epochOf(); a.Epoch > epoch {
 		s.stepDown("the topology has a later epoch")
 	}
-	if a.Status != topology.Electing || !s.isMe(a.Leader) || a.Epoch <= s.promised {
+	again := a.Epoch < s.promised || a.Epoch == s.promised && !mutant.Is(mutant.ResumeOwnEpoch)
+	if a.Status != topology.Electing || !s.isMe(a.Leader) || again {
 		return // not for this process, or an epoch of an earlier life (R2)
 	}
 	if reason := s.unfit(a); reason != "" {
@@ -74,6 +76,9 @@ func (s *State) onAssigned(ev Assigned) {
 		return
 	}
 	c := &candidate{term: newTerm(a, s.cfg.Self, s.elapsed), began: s.elapsed, revision: ev.Revision}
+	if mutant.Is(mutant.FenceNewMembers) {
+		c.base.Members = c.members
+	}
 	s.role = c
 	s.promise(a.Epoch)
 	if s.log.durable < s.log.end {
@@ -89,7 +94,8 @@ func (s *State) adoptAssigned(ev Assigned) {
 }
 
 func (s *State) isMe(l topology.Leader) bool {
-	return l.Broker == s.cfg.Self.Broker && l.Replica == s.cfg.Self.Replica && l.Incarnation == s.cfg.Incarnation
+	incarnation := l.Incarnation == s.cfg.Incarnation || mutant.Is(mutant.ResumeOwnEpoch)
+	return l.Broker == s.cfg.Self.Broker && l.Replica == s.cfg.Self.Replica && incarnation
 }
 
 // reassigned handles news of the epoch the candidate is in: the value's new revision, or the fate of its CAS (R8).
@@ -148,6 +154,9 @@ func (s *State) advance(c *candidate) {
 		if c.held(s.log.durable, persistedAt) > c.start {
 			c.phase = activating
 			s.activate(c)
+			if mutant.Is(mutant.AckBeforeActivation) {
+				s.lead(c)
+			}
 		}
 	case adopting, activating:
 	}
@@ -156,7 +165,8 @@ func (s *State) advance(c *candidate) {
 // choose goes on once a majority of the base members is fenced: with the log that has the greatest (last epoch, end) among theirs.
 func (s *State) choose(c *candidate) {
 	sound := s.sound(c)
-	if c.phase != fencing || s.durable < c.epoch || len(sound) < majority(len(c.base.Members)) {
+	enough := len(sound) >= majority(len(c.base.Members)) || mutant.Is(mutant.NoFenceQuorum)
+	if c.phase != fencing || s.durable < c.epoch || !enough {
 		return
 	}
 	ragged := slices.ContainsFunc(c.replies, func(r reply) bool { return r.Suspect })
@@ -166,6 +176,9 @@ func (s *State) choose(c *candidate) {
 	best := sound[0]
 	for _, r := range sound[1:] {
 		if r.LastEpoch > best.LastEpoch || r.LastEpoch == best.LastEpoch && (r.End > best.End || r.End == best.End && r.from == s.cfg.Self) {
+			best = r
+		}
+		if mutant.Is(mutant.ChooseByLength) && r.End > best.End {
 			best = r
 		}
 	}
@@ -202,6 +215,10 @@ func (s *State) adopt(c *candidate) {
 }
 
 func (s *State) onFetched(from partition.Member, m Fetched) {
+	if f, ok := s.role.(*follower); ok && f.epoch == m.Epoch {
+		s.mend(f, from, m.Entries)
+		return
+	}
 	c, ok := s.role.(*candidate)
 	if !ok || c.epoch != m.Epoch || c.phase != adopting || from != c.donor.from {
 		return
@@ -234,6 +251,14 @@ func (s *State) startEpoch(c *candidate) {
 		return
 	}
 	c.phase, c.start = starting, s.log.end
+	if mutant.Is(mutant.NoEpochStart) {
+		for i := range c.peers {
+			c.peers[i].next = c.start
+		}
+		c.phase = activating
+		s.activate(c)
+		return
+	}
 	s.stamp(&entry, c.epoch, s.now, false)
 	for i := range c.peers {
 		c.peers[i].next = c.start

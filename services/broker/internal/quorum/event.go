@@ -155,6 +155,13 @@ type Reinstall struct {
 // TakeInstall asks: collect the parts, and when all are there begin the log anew at Install.At.
 type TakeInstall struct{ Install Install }
 
+// Mend gives batches of the first damaged range: First those at its start, then what goes on from there, and with Last the end of it. Then:
+// put them in its place, and say Damaged.
+type Mend struct {
+	Entries     []Entry
+	First, Last bool
+}
+
 // Commit says: the high watermark is now HighWatermark; a majority has persisted everything below Persisted.
 type Commit struct {
 	HighWatermark partition.Offset
@@ -208,5 +215,6 @@ func (CaughtUp) effect()       {}
 func (Unfit) effect()          {}
 func (Quarantine) effect()     {}
 func (Reinstall) effect()      {}
+func (Mend) effect()           {}
 func (TakeInstall) effect()    {}
 func (ReadIndexed) effect()    {}

@@ -2,7 +2,9 @@ package quorum
 
 import (
 	"slices"
+	"time"
 
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
 )
@@ -18,6 +20,8 @@ type follower struct {
 	round     uint64           // the highest of an Append that was taken
 	acked     AppendOK         // last sent
 	owed      bool             // an Append is to be answered although it brought nothing
+	mending   Range            // From: the next batch wanted of the damage that To ends; none: nothing is asked for
+	asked     time.Duration    // when it was asked for
 }
 
 func (f *follower) epochOf() partition.Epoch { return f.epoch }
@@ -70,6 +74,12 @@ func (s *State) answer(f *follower) {
 	ok := AppendOK{
 		Epoch: f.epoch, Round: f.round, Match: min(verified, s.log.durable), Written: min(verified, s.log.written), HighWatermark: s.hw,
 	}
+	switch {
+	case mutant.Is(mutant.AckBeforeFsync):
+		ok.Match = ok.Written
+	case mutant.Is(mutant.MatchWholeLog):
+		ok.Match = s.log.durable
+	}
 	news := ok.Match > f.acked.Match || s.cfg.Counting == CountWritten && ok.Written > f.acked.Written
 	if !news && !f.owed {
 		return
@@ -79,7 +89,8 @@ func (s *State) answer(f *follower) {
 }
 
 func (s *State) onAppend(from partition.Member, m Append) {
-	if m.Epoch < s.promised {
+	stale := m.Epoch < s.promised
+	if stale && !mutant.Is(mutant.AcceptStaleAppend) {
 		s.send(from, Nack{Epoch: m.Epoch, Round: m.Round, Promised: s.promised})
 		return
 	}
@@ -87,6 +98,9 @@ func (s *State) onAppend(from partition.Member, m Append) {
 		s.promise(m.Epoch)
 	}
 	f, ok := s.role.(*follower)
+	if ok && stale {
+		f.epoch = m.Epoch
+	}
 	if !ok || f.epoch != m.Epoch {
 		return // this process leads or tries to lead the epoch
 	}
@@ -108,8 +122,12 @@ func (s *State) onAppend(from partition.Member, m Append) {
 	f.round = max(f.round, m.Round)
 	f.owed = f.owed || !added // what was added is answered when it counts
 	hw := min(m.HighWatermark, f.verified, s.log.written)
+	if mutant.Is(mutant.UncappedHW) {
+		hw = min(m.HighWatermark, s.log.written)
+	}
 	s.commit(hw, min(hw, s.log.durable))
 	s.answer(f)
+	s.askMend(f)
 }
 
 // onInstall takes a part of what the partition was at the leader's local start, if the log does not reach there. At is committed: what this log

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
@@ -76,12 +77,16 @@ func (s *State) cutSegment(l *leader, now int64) {
 
 // count moves the high watermark to what a majority holds, if that lies behind this epoch's start (doc.go 3).
 func (s *State) count(l *leader) {
-	persisted := l.held(s.log.durable, persistedAt)
+	own := s.log.durable
+	if mutant.Is(mutant.LeaderCountsUnsynced) {
+		own = s.log.end
+	}
+	persisted := l.held(own, persistedAt)
 	hw := persisted
 	if s.cfg.Counting == CountWritten {
 		hw = max(hw, l.held(s.log.written, writtenAt))
 	}
-	if hw <= l.start {
+	if hw <= l.start && !mutant.Is(mutant.NoEpochStart) {
 		return // cannot be: the epoch is active because a majority has its start
 	}
 	before := s.hw

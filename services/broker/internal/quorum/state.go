@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/batch"
@@ -176,6 +177,9 @@ func (s *State) stepDown(reason string) {
 func (s *State) promise(epoch partition.Epoch) {
 	s.promised = epoch
 	s.emit(PersistPromise{Epoch: epoch})
+	if mutant.Is(mutant.TruncateToHW) && s.hw < s.log.end {
+		s.truncate(s.hw)
+	}
 	if s.role.epochOf() < epoch {
 		s.stepDown(fmt.Sprintf("epoch %d was promised", epoch))
 		s.role = &follower{epoch: epoch}

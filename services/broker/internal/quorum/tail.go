@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/batch"
 )
@@ -94,7 +95,10 @@ func (t *tail) cut(to partition.Offset) {
 	}
 	t.gen++
 	t.unchained = false
-	t.written, t.durable = min(t.written, t.end), min(t.durable, t.end)
+	t.written = min(t.written, t.end)
+	if !mutant.Is(mutant.DurableMarkKept) {
+		t.durable = min(t.durable, t.end)
+	}
 }
 
 // settle forgets the batches that end at or below hw.

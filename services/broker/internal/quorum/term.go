@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 )
@@ -16,6 +17,7 @@ type peer struct {
 	match   partition.Offset // persisted there, verified in this epoch, without a hole (R11)
 	written partition.Offset
 	next    partition.Offset // to be sent next
+	probe   bool             // it is asked what it holds at next, which may be no place where a batch begins
 	told    partition.Offset // the high watermark that was sent
 	knows   partition.Offset // the one that it says it has
 	round   uint64           // the highest that it answered
@@ -112,7 +114,7 @@ func (s *State) push(t *term) {
 			p.next = s.log.end
 			continue
 		}
-		if p.next < s.log.end || p.told < s.hw {
+		if !p.probe && (p.next < s.log.end || p.told < s.hw) {
 			s.pushTo(t, p, p.next == s.log.end)
 		}
 	}
@@ -120,12 +122,16 @@ func (s *State) push(t *term) {
 
 func (s *State) pushTo(t *term, p *peer, lazy bool) {
 	t.round++
+	until := s.log.end
+	if p.probe {
+		until = p.next
+	}
 	m := Append{
-		Epoch: t.epoch, Round: t.round, Prev: p.next, PrevEpoch: s.log.epochBefore(p.next), Until: s.log.end, HighWatermark: s.hw,
+		Epoch: t.epoch, Round: t.round, Prev: p.next, PrevEpoch: s.log.epochBefore(p.next), Until: until, HighWatermark: s.hw,
 	}
 	m.PrevChain, _ = s.log.chainAt(p.next) // below floor the first entry's own word says it
 	s.emit(Send{To: p.member, Message: m, Lazy: lazy})
-	p.next, p.told, p.sent = s.log.end, s.hw, s.elapsed
+	p.next, p.told, p.sent = until, s.hw, s.elapsed
 	if !p.asking {
 		p.asking, p.asked = true, s.elapsed
 	}
@@ -158,6 +164,9 @@ func (s *State) hear(p *peer, round uint64) {
 }
 
 func (s *State) onAppendOK(from partition.Member, m AppendOK) {
+	if mutant.Is(mutant.CountOtherEpochs) {
+		m.Epoch = s.role.epochOf()
+	}
 	t := s.termOf(m.Epoch)
 	if t == nil {
 		return // of another epoch, even if this process leads again (R4)
@@ -171,7 +180,7 @@ func (s *State) onAppendOK(from partition.Member, m AppendOK) {
 	p.match = max(p.match, min(m.Match, s.log.end))
 	p.written = max(p.written, p.match, min(m.Written, s.log.end))
 	p.knows = max(p.knows, m.HighWatermark)
-	p.next = max(p.next, p.match)
+	p.next, p.probe = max(p.next, p.match), false
 	s.progress()
 	s.confirm(t)
 }
@@ -194,19 +203,21 @@ func (s *State) onNack(from partition.Member, m Nack) {
 	if m.Round < p.since {
 		return // of what was sent before the last step back
 	}
-	at := m.Hint.End
+	at, probe := m.Hint.End, false
 	if own := s.log.epochBefore(at); own != m.Hint.Epoch {
+		// Of a later epoch there, which is not in this log, only the peer knows where it begins; here at may lie within a batch.
+		probe = own < m.Hint.Epoch
 		// This log has no batch of that epoch there: go to where the last epoch that is not later ends.
 		at = min(at, endOf(s.log.epochs, s.log.end, min(own, m.Hint.Epoch)))
 	}
 	if p.lost = max(at, p.match) < s.log.start; p.lost {
 		t.round++
-		p.next, p.since = s.log.end, t.round
+		p.next, p.since, p.probe = s.log.end, t.round, false
 		s.emit(Reinstall{To: p.member, Epoch: t.epoch, Round: t.round})
 		return
 	}
 	if next := max(min(at, p.next), p.match); next < p.next {
-		p.next, p.since = next, t.round+1
+		p.next, p.since, p.probe = next, t.round+1, probe && next == at
 		s.pushTo(t, p, false)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/vfs"
@@ -129,6 +130,12 @@ func lastBase(fsys vfs.FS, dir string) (base partition.Offset, found bool, err e
 // Rewrite writes the bytes of [from, to) over themselves. What cannot be read is left as it is: whoever assesses the file says what it is.
 func Rewrite(file vfs.File, from, to int64) error {
 	buffer := make([]byte, min(rewriteBytes, to-from))
+	if mutant.Is(mutant.CutBeforeRewrite) {
+		_, _ = file.ReadAt(buffer, from)
+		_ = file.Truncate(from)
+		_, err := file.WriteAt(buffer, from)
+		return err
+	}
 	for from < to {
 		p := buffer[:min(int64(len(buffer)), to-from)]
 		n, err := file.ReadAt(p, from)

@@ -2,9 +2,11 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 	"github.com/seedqueue/sq/services/broker/internal/journal"
@@ -55,6 +57,8 @@ func (r *Replica) apply(effect quorum.Effect) {
 		r.out.Send(e)
 	case quorum.ServeFetch:
 		r.out.Serve(e)
+	case quorum.Mend:
+		r.mend(e)
 	case quorum.Reinstall:
 		r.giveInstall(e)
 	case quorum.TakeInstall:
@@ -69,9 +73,9 @@ func (r *Replica) persistPromise(e quorum.PersistPromise) {
 	r.inFlight.Add(1)
 	r.deps.Workers.Do(func() {
 		defer r.inFlight.Done()
-		err := r.deps.Journal.Put(journal.Promise(r.cfg.Self.Replica, e.Epoch))
-		if err == nil {
-			err = r.deps.Journal.Sync()
+		var err error
+		if !mutant.Is(mutant.VolatilePromise) {
+			err = errors.Join(r.deps.Journal.Put(journal.Promise(r.cfg.Self.Replica, e.Epoch)), r.deps.Journal.Sync())
 		}
 		r.mail.Post(func() {
 			switch {
@@ -178,7 +182,7 @@ func (r *Replica) stepDown(e quorum.StepDown) {
 	r.admin.Stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch)})
 	r.refuseQueue(r.notLeader())
 	r.failSeals(fault.Errorf(fault.NotLeader, "epoch %d ended", e.Epoch))
-	r.readFailed(r.notLeader())
+	r.reads.Fail(fault.Wrap("confirm that this replica leads", r.notLeader()))
 }
 
 // notLeader is the refusal of a replica that does not lead.

@@ -225,7 +225,7 @@ func TestRottenEnd(t *testing.T) {
 	end := g.r.State().End
 	g.stop()
 	g.spoil(0, "second-value", blank)
-	g.mem.Remove(logDir + "/" + segment.Name(0, segment.IndexPart)) //nolint:errcheck // there may be none.
+	_ = g.mem.Remove(logDir + "/" + segment.Name(0, segment.IndexPart)) // there may be none
 	if err := g.open(); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 )
 
-// ErrInstalled ends a replica whose log begins anew, elsewhere in its directory: it is to be opened again.
-var ErrInstalled = errors.New("the replica's log begins anew")
+// ErrInstalled ends a replica whose log is another one now: it begins anew elsewhere in its directory, or what it says can be read again. It is to
+// be opened again.
+var ErrInstalled = errors.New("the replica's log has changed")
 
 // installWait is how long a replica gets to take in what was sent before it is sent again.
 const installWait = 3 * time.Second

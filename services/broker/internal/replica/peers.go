@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"github.com/seedqueue/sq/libs/fault"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/services/broker/internal/outbox"
 	"github.com/seedqueue/sq/services/broker/internal/peer"
@@ -51,35 +50,18 @@ func (r *Replica) index(answer func(partition.Offset, error)) {
 		answer(0, r.notLeader())
 		return
 	}
-	r.nextReads = append(r.nextReads, answer)
+	r.reads.Add(answer)
 	r.confirm()
 }
 
-// confirm begins a round for those who wait, if none is under way: one that was sent before they came says nothing to them.
+// confirm begins a round for those who wait, if none is under way.
 func (r *Replica) confirm() {
-	if len(r.reads) > 0 || len(r.nextReads) == 0 {
-		return
+	if r.reads.Begin() {
+		r.step(quorum.ReadIndex{})
 	}
-	r.reads, r.nextReads = r.nextReads, nil
-	r.step(quorum.ReadIndex{})
 }
 
 func (r *Replica) readIndexed(hw partition.Offset) {
-	reads := r.reads
-	r.reads = nil
-	for _, answer := range reads {
-		answer(hw, nil)
-	}
-	if len(r.nextReads) > 0 {
-		r.mail.Post(r.confirm)
-	}
-}
-
-// readFailed tells those who wait for a ReadIndex that it does not come.
-func (r *Replica) readFailed(cause error) {
-	reads := append(r.reads, r.nextReads...)
-	r.reads, r.nextReads = nil, nil
-	for _, answer := range reads {
-		answer(0, fault.Wrap("confirm that this replica leads", cause))
-	}
+	r.reads.Done(hw)
+	r.mail.Post(r.confirm)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/pace"
 	"github.com/seedqueue/sq/services/broker/internal/petition"
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
+	"github.com/seedqueue/sq/services/broker/internal/readindex"
 	"github.com/seedqueue/sq/services/broker/internal/sealed"
 	"github.com/seedqueue/sq/services/broker/internal/waitlist"
 	"github.com/seedqueue/sq/services/broker/internal/wal"
@@ -64,12 +65,12 @@ type Replica struct {
 	release    []func()                               // of the group being appended
 	io         *writer.Writer
 	out        *outbox.Outbox
-	arrived    func()                          // gives back what was delivered, unless the log takes it
-	reads      []func(partition.Offset, error) // wait for the ReadIndex under way
-	nextReads  []func(partition.Offset, error) // wait for the next
-	retryAt    time.Duration                   // elapsed: when Seals are tried again that found no room
+	arrived    func() // gives back what was delivered, unless the log takes it
+	reads      readindex.Queue
+	retryAt    time.Duration // elapsed: when Seals are tried again that found no room
 	admin      petition.Queue
 	installs   installs
+	mending    damage.Mending
 	tier       tierState
 	seals      []sealWaiter
 	kept       housekeeper
@@ -347,7 +348,7 @@ func (r *Replica) end() {
 	r.waiting.All(&fault.Error{Kind: fault.OutcomeUnknown, Op: "publish", Err: cause})
 	r.admin.Stop(&fault.Error{Kind: fault.OutcomeUnknown, Op: "append control batch", Err: cause})
 	r.failSeals(cause)
-	r.readFailed(cause)
+	r.reads.Fail(fault.Wrap("confirm that this replica leads", cause))
 	r.io.Stop()
 	old := r.view.Load()
 	next := *old

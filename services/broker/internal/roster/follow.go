@@ -244,7 +244,7 @@ func (r *Roster) create(ctx context.Context, h *held, id ident) error {
 	self := partition.Member{Broker: r.cfg.Node, Replica: h.replica}
 	// What has been assigned since this life began was never on another disk: it only comes late, the others have begun without it.
 	late := r.cfg.Claimed > 0 && kv.CreateRevision > r.cfg.Claimed
-	if !late && !mayBeEmpty(a, self) {
+	if !late && !a.MayBeEmpty(self) {
 		return fault.Errorf(fault.Corrupt, "the data of replica %s is not on this disk, although it is a member since epoch %d", h.replica, a.Base.Epoch)
 	}
 	if err := makeDir(r.deps.FS, id); err != nil {
@@ -260,18 +260,6 @@ func (r *Roster) create(ctx context.Context, h *held, id ident) error {
 	r.mu.kept[h.replica] = h.id
 	r.mu.Unlock()
 	return nil
-}
-
-// mayBeEmpty tells whether a member or learner has certainly never acknowledged anything: its first epoch is not active yet.
-func mayBeEmpty(a topology.Assignment, self partition.Member) bool {
-	switch {
-	case slices.Contains(a.Learners, self):
-		return !slices.Contains(a.Members, self)
-	case !slices.Contains(a.Members, self), a.Status != topology.Electing:
-		return false
-	default:
-		return a.Base.Epoch == 0 || !slices.Contains(a.Base.Members, self)
-	}
 }
 
 func diskFault(op string, err error) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/seedqueue/sq/services/broker/internal/quorum"
 )
 
-const tenSeconds = 10 * time.Second
+const step = 10 * time.Second
 
 // elsewhere is the assignment of an epoch that other brokers lead.
 func elsewhere(epoch partition.Epoch, status topology.Status, base, members, learners []partition.Member) topology.Assignment {
@@ -39,7 +39,7 @@ func TestRetire(t *testing.T) {
 	stays := func(what string) {
 		t.Helper()
 		end := b.clock.Now().Add(retireAfter + 3*retryEvery)
-		b.await("the time", func() bool { b.clock.Advance(tenSeconds); return b.clock.Now().After(end) })
+		b.await("the time", func() bool { b.clock.Advance(step); return b.clock.Now().After(end) })
 		if !there() {
 			t.Fatalf("deleted as %s", what)
 		}
@@ -74,7 +74,7 @@ func TestRetire(t *testing.T) {
 	b.put(key, elsewhere(3, topology.Active, self, others, nil))
 	since := b.clock.Now()
 	b.await("deletion", func() bool {
-		b.clock.Advance(tenSeconds)
+		b.clock.Advance(step)
 		_, err := b.disk.Stat(dir)
 		return errors.Is(err, fs.ErrNotExist)
 	})

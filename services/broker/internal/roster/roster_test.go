@@ -389,7 +389,7 @@ func TestAnotherClustersReplica(t *testing.T) {
 	}
 }
 
-// mayBeEmpty allows an empty log only to who certainly never acknowledged anything.
+// MayBeEmpty allows an empty log only to who certainly never acknowledged anything.
 func TestMayBeEmpty(t *testing.T) {
 	me, you := partition.Member{Broker: node, Replica: partition.UUIDOf(1, 0)}, partition.Member{Broker: 2, Replica: partition.UUIDOf(2, 0)}
 	first := topology.First(topology.Leader{}, []partition.Member{me})
@@ -411,7 +411,7 @@ func TestMayBeEmpty(t *testing.T) {
 		{"learner", topology.Assignment{Status: topology.Active, Members: []partition.Member{me}, Learners: []partition.Member{you}}, you, true},
 		{"stranger", active, you, false},
 	} {
-		if got := mayBeEmpty(c.a, c.m); got != c.want {
+		if got := c.a.MayBeEmpty(c.m); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}

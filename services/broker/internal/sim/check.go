@@ -2,12 +2,14 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"hash/crc32"
 	"slices"
 
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 	"github.com/seedqueue/sq/proto/batch"
+	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
 	"github.com/seedqueue/sq/services/broker/internal/replica"
 )
 
@@ -60,17 +62,15 @@ func (w *World) expose(p *process, h *held, s replica.State) {
 			return // damage, or not written yet: what is not shown is not wrong
 		}
 		body := make([]byte, got.Chunk.Len())
-		_, err = got.Chunk.ReadAt(body, 0)
-		got.Chunk.Close()
-		if err != nil {
+		if _, err = got.Chunk.ReadAt(body, 0); errors.Join(err, got.Chunk.Close()) != nil {
 			return
 		}
 		for msg, err := range batch.Each(body) {
-			if p.n.rotten && (err != nil || !sound(msg)) {
+			switch {
+			case p.n.rotten && (err != nil || !sound(msg)):
 				w.stats.add("rotten bytes served, which whoever reads them sees")
 				return
-			}
-			if err != nil {
+			case err != nil:
 				w.fail("node %d serves bytes that are no batch at %d: %v", p.n.id, from, err)
 			}
 			from = w.compare(p, h.part, msg, from)
@@ -187,4 +187,20 @@ func (w *World) activated(pt *part, start partition.Offset) {
 	if pt.register.value.Status != topology.Active {
 		w.fail("an activation writes %s", pt.register.value.Status)
 	}
+}
+
+type started struct {
+	epoch       partition.Epoch
+	incarnation partition.Incarnation
+}
+
+func epochStart(c batchcapnp.Control) (started, bool) {
+	if c.Which() != batchcapnp.Control_Which_epochStart {
+		return started{}, false
+	}
+	s, err := c.EpochStart()
+	if err != nil {
+		return started{}, false
+	}
+	return started{partition.Epoch(s.Epoch()), partition.Incarnation(s.Incarnation())}, true
 }

@@ -14,16 +14,17 @@ import (
 
 // producer publishes values to a partition, each of which no other ever has, as one session of a producer id or, once, without one.
 type producer struct {
-	w      *World
-	part   *part
-	rng    *rand.Rand
-	pid    uint64 // 0: not idempotent, and nothing is tried twice
-	seq    uint64
-	flight []*publish // in order
-	window int
-	target partition.NodeID
-	think  time.Duration
-	shown  uint64 // the last of its values that was seen in the log
+	w       *World
+	part    *part
+	rng     *rand.Rand
+	pid     uint64 // 0: not idempotent, and nothing is tried twice
+	seq     uint64
+	flight  []*publish // in order
+	window  int
+	records int // of a batch; 0 = some
+	target  partition.NodeID
+	think   time.Duration
+	shown   uint64 // the last of its values that was seen in the log
 }
 
 // publish is one batch of a client.
@@ -69,7 +70,11 @@ func (c *producer) produce() {
 
 func (c *producer) begin() *publish {
 	o := &publish{c: c, seq: c.seq, invoked: c.w.now, before: c.part.canon.acked}
-	for range 1 + c.rng.IntN(3) {
+	n := c.records
+	if n == 0 {
+		n = 1 + c.rng.IntN(3)
+	}
+	for range n {
 		c.w.value++
 		o.values = append(o.values, c.w.value)
 		c.w.published = append(c.w.published, o)
@@ -92,7 +97,7 @@ func (o *publish) build() []byte {
 	b := &o.c.w.builder
 	b.Reset()
 	for _, v := range o.values {
-		value := make([]byte, 8+int(v*7919%uint64(o.c.w.knobs.valueBytes)))
+		value := make([]byte, 8+v*7919%o.c.w.knobs.valueBytes)
 		binary.LittleEndian.PutUint64(value, v)
 		if err := b.Add(batch.Record{Value: value, Timestamp: 1}); err != nil {
 			panic(err)

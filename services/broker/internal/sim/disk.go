@@ -17,9 +17,6 @@ import (
 // mount gives a process its machine's disk, with the faults that are in force.
 func (p *process) mount() vfs.FS {
 	p.faults = faultfs.New(p.n.mem, &p.n.clock)
-	for _, r := range p.n.rules {
-		p.faults.Add(r)
-	}
 	return gate{p, p.faults}
 }
 
@@ -30,6 +27,11 @@ func (p *process) failSync(rng *rand.Rand) {
 		path = "*.log"
 	}
 	p.faults.Add(faultfs.Rule{Ops: faultfs.Sync, Path: path, First: 1 + rng.IntN(3), Count: 1, Err: syscall.EIO})
+}
+
+// failNextSync makes the next sync of a log on a machine fail.
+func (p *process) failNextSync() {
+	p.faults.Add(faultfs.Rule{Ops: faultfs.Sync, Path: "*.log", Count: 1, Err: syscall.EIO})
 }
 
 // rot damages a byte of a log that is proven to be durable by what the journal holds durably, and gives false if there is none. What rots before

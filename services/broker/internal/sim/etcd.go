@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/topology"
 )
@@ -77,6 +78,9 @@ func (e *etcd) put(pt *part, a topology.Assignment, revision int64) bool {
 	if pt.register.revision != revision {
 		return false
 	}
+	if a.Epoch < pt.register.value.Epoch {
+		e.w.fail("I1: epoch %d is written over epoch %d", a.Epoch, pt.register.value.Epoch)
+	}
 	e.rev++
 	pt.register = register{a, e.rev}
 	e.w.assigned(pt)
@@ -108,7 +112,10 @@ func (a activator) Activate(_ context.Context, id partition.ID, read topology.As
 	pt := w.partOf(id)
 	w.moment("before an activation", a.p.n)
 	won := false
-	answered := w.etcd.call(a.p, func() {
+	answered := w.etcd.call(a.p, func() { //nolint:contextcheck // nothing here waits.
+		if mutant.Is(mutant.UnguardedActivation) {
+			revision = pt.register.revision
+		}
 		if won = w.etcd.put(pt, read.Activate(start), revision); won {
 			w.activated(pt, start)
 		}
@@ -120,5 +127,5 @@ func (a activator) Activate(_ context.Context, id partition.ID, read topology.As
 }
 
 func (a activator) Reread(_ context.Context, id partition.ID) (topology.Assignment, int64, error) {
-	return a.p.n.w.etcd.get(a.p, a.p.n.w.partOf(id))
+	return a.p.n.w.etcd.get(a.p, a.p.n.w.partOf(id)) //nolint:contextcheck // nothing here waits.
 }

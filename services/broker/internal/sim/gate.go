@@ -14,8 +14,6 @@ type gate struct {
 	fs vfs.FS
 }
 
-var _ vfs.FS = gate{}
-
 // shut tells whether the process is dead; a change of the disk may be what it dies in.
 func (p *process) shut(change bool) error {
 	if change && !p.dead && p.fuse > 0 {
@@ -50,12 +48,15 @@ func (g gate) change(do func() error) error {
 }
 
 func (g gate) Remove(name string) error { return g.change(func() error { return g.fs.Remove(name) }) }
+
 func (g gate) RemoveAll(name string) error {
 	return g.change(func() error { return g.fs.RemoveAll(name) })
 }
+
 func (g gate) MkdirAll(name string) error {
 	return g.change(func() error { return g.fs.MkdirAll(name) })
 }
+
 func (g gate) SyncDir(name string) error { return g.change(func() error { return g.fs.SyncDir(name) }) }
 func (g gate) SyncAll() error            { return g.change(g.fs.SyncAll) }
 func (g gate) Rename(from, to string) error {
@@ -109,6 +110,7 @@ func (f gatedFile) Datasync() error { return f.change(f.File.Datasync) }
 func (f gatedFile) Truncate(size int64) error {
 	return f.change(func() error { return f.File.Truncate(size) })
 }
+
 func (f gatedFile) Allocate(off, n int64) error {
 	return f.change(func() error { return f.File.Allocate(off, n) })
 }

@@ -60,7 +60,7 @@ func (p *process) openReplica(h *held) {
 			p.forget(h)
 			return
 		}
-		if !mayBeEmpty(a, self) {
+		if !a.MayBeEmpty(self) {
 			h.failed = fault.Errorf(fault.Corrupt, "the data of a member is not here")
 			w.stats.add("replica without data refused")
 			return
@@ -126,17 +126,5 @@ func (p *process) replicaFailed(h *held, err error) {
 		p.n.w.stats.add("a replica stopped on a rotten disk")
 	default:
 		p.n.w.fail("replica on node %d stops: %v", p.n.id, err)
-	}
-}
-
-// mayBeEmpty tells whether a member or learner has certainly never acknowledged anything, as the roster does.
-func mayBeEmpty(a topology.Assignment, self partition.Member) bool {
-	switch {
-	case slices.Contains(a.Learners, self):
-		return !slices.Contains(a.Members, self)
-	case !slices.Contains(a.Members, self), a.Status != topology.Electing:
-		return false
-	default:
-		return a.Base.Epoch == 0 || !slices.Contains(a.Base.Members, self)
 	}
 }

@@ -24,24 +24,24 @@ import (
 
 // node is a machine: a disk, a clock, and the process that runs on it.
 type node struct {
-	w         *World
-	id        partition.NodeID
-	rng       *rand.Rand
-	clock     nodeClock
-	mem       *memfs.FS
-	rules     []faultfs.Rule          // of every process here
-	formatted bool                    // the disk has a journal
-	weak      bool                    // its media may fail
-	rotten    bool                    // they did: damage is not held against it
-	ruined    error                   // it cannot start any more
-	stopped   bool                    // it is not to start again
-	lost      bool                    // its disk was replaced
-	damaged   map[partition.UUID]bool // replicas that say that they have damage
-	made      map[partition.UUID]bool // replicas that were made on this disk, and may have promised something
-	slow      int64                   // everything takes so many times longer
-	pausedTo  time.Duration
-	etcdCut   bool
-	p         *process // nil: down
+	w          *World
+	id         partition.NodeID
+	rng        *rand.Rand
+	clock      nodeClock
+	mem        *memfs.FS
+	formatted  bool                    // the disk has a journal
+	weak       bool                    // its media may fail
+	rotten     bool                    // they did: damage is not held against it
+	ruined     error                   // it cannot start any more
+	stopped    bool                    // it is not to start again
+	fuseAtBoot int                     // directed scenarios: the next process dies in this change of its disk
+	lost       bool                    // its disk was replaced
+	damaged    map[partition.UUID]bool // replicas that say that they have damage
+	made       map[partition.UUID]bool // replicas that were made on this disk, and may have promised something
+	slow       int64                   // everything takes so many times longer
+	pausedTo   time.Duration
+	etcdCut    bool
+	p          *process // nil: down
 }
 
 // process is one life of a broker.
@@ -61,7 +61,6 @@ type process struct {
 	files       *segment.Files
 	held        []*held
 	tasks       []*task
-	errands     []*errands
 	working     int // events planned that do a job
 	committing  bool
 	stepping    bool
@@ -98,6 +97,8 @@ func (p *process) after(kind string, wait time.Duration, do func()) {
 		case p.dead:
 		case p.n.pausedTo > w.now:
 			w.agenda.push(p.n.pausedTo+p.n.brief(), run)
+		case w.hold != nil && w.hold(kind, p.n):
+			w.agenda.push(w.now+time.Millisecond, run)
 		default:
 			w.note(kind, p.n)
 			p.guard(do)
@@ -208,6 +209,9 @@ func (n *node) boot() {
 	n.w.logf("node %d boots, incarnation %d", n.id, p.incarnation)
 	if n.w.knobs.faults.bootCrash > 0 && n.rng.IntN(100) < n.w.knobs.faults.bootCrash {
 		p.fuse, p.fusePower = 1+n.rng.IntN(40), n.rng.IntN(2) == 0
+	}
+	if n.fuseAtBoot > 0 {
+		p.fuse, p.fusePower = n.fuseAtBoot, true
 	}
 	p.guard(func() {
 		if err := p.open(); err != nil {

@@ -113,7 +113,7 @@ func (w *World) heal() {
 	}
 	keep, possible := w.survivors()
 	for _, n := range w.nodes {
-		n.etcdCut, n.slow, n.pausedTo, n.rules = false, 1, w.now, nil
+		n.etcdCut, n.slow, n.pausedTo = false, 1, w.now
 		n.stopped = !keep[n.id-1]
 		if n.p != nil && (n.stopped || n.p.fuse > 0 || n.p.dying != nil) {
 			n.end(false)
@@ -161,7 +161,7 @@ func (w *World) survivors() (keep []bool, possible bool) {
 // sound tells whether a member's data is there, or may still be made.
 func (w *World) sound(pt *part, m partition.Member) bool {
 	n := w.node(m.Broker)
-	return n.ruined == nil && !n.rotten && !n.damaged[m.Replica] && (n.made[m.Replica] || mayBeEmpty(pt.register.value, m) && pt.replicas[n.id] == m)
+	return n.ruined == nil && !n.rotten && !n.damaged[m.Replica] && (n.made[m.Replica] || pt.register.value.MayBeEmpty(m) && pt.replicas[n.id] == m)
 }
 
 // settled tells whether every publish is answered, and every partition led.

@@ -31,8 +31,9 @@ type World struct {
 	etcd      etcd
 	wire      wire
 	clients   []*producer
-	calm      bool       // no more faults
-	final     []*publish // the last of each partition
+	hold      func(kind string, n *node) bool // directed scenarios: what has to wait
+	calm      bool                            // no more faults
+	final     []*publish                      // the last of each partition
 	value     uint64
 	builder   batch.Builder
 	published []*publish // by value-1

@@ -21,6 +21,7 @@ func (b *book) Succeed(w *waitlist.Waiter[string]) { b.told = append(b.told, w.D
 func (b *book) Fail(w *waitlist.Waiter[string], err error) {
 	b.told = append(b.told, fmt.Sprintf("%s %v", w.Done, err))
 }
+
 func (b *book) Answered(batches, bytes int) { b.batches, b.bytes = b.batches+batches, b.bytes+bytes }
 
 // Everybody is told once, in order, and all room is given back.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/proto/batch"
@@ -213,7 +214,11 @@ func (l *Log) syncFile() error {
 	if v.tail.End <= mark.Offset || v.file == nil || v.broken {
 		return nil
 	}
-	if err := v.file.Sync(v.tail.SegmentBytes); err != nil {
+	err := v.file.Sync(v.tail.SegmentBytes)
+	if err != nil && mutant.Is(mutant.RetryFsync) {
+		err = v.file.Sync(v.tail.SegmentBytes)
+	}
+	if err != nil {
 		return l.fail(err)
 	}
 	l.setMark(mark.Generation, v.tail)

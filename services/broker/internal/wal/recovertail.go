@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/seedqueue/sq/libs/fault"
+	"github.com/seedqueue/sq/libs/mutant"
 	"github.com/seedqueue/sq/libs/partition"
 	"github.com/seedqueue/sq/libs/segment"
 	"github.com/seedqueue/sq/libs/segment/pool"
@@ -82,6 +83,9 @@ func (r *recovery) evidence(base partition.Offset, size int64) (prefix *segment.
 		proven = max(proven, min(r.ev.Mark.Position, size))
 	}
 	ev.CheckFrom = proven
+	if mutant.Is(mutant.CutAtCorruption) {
+		ev = segment.Evidence{Synced: base}
+	}
 	return prefix, proven, ev
 }
 
@@ -150,7 +154,7 @@ func (r *recovery) settle(base partition.Offset, from, to, cut, size int64) erro
 	}
 	defer file.Forget()
 	defer file.Unpin()
-	if from < to {
+	if from < to && !mutant.Is(mutant.TrustPageCache) {
 		if err := replay.Rewrite(handle, from, to); err != nil {
 			return err
 		}

@@ -127,6 +127,10 @@ func checkSettings(t topology.Topic) error {
 		if !t.TierDisabled {
 			return fault.Errorf(fault.Invalid, "cleanup: a compacted topic cannot be in the bucket, whose objects never change: set tier.disabled too")
 		}
+		if t.ReplicationFactor > 1 {
+			return fault.Errorf(fault.Invalid, "cleanup: a compacted topic has one replica: %d are not supported yet, set replicationFactor to 1",
+				t.ReplicationFactor)
+		}
 	default:
 		return fault.Errorf(fault.Invalid, "cleanup: %q is not legal: delete or compact", t.Cleanup)
 	}

@@ -126,12 +126,12 @@ func (f *Facts) wants(p Partition) (topology.MoveReason, bool) {
 	for _, m := range a.Members {
 		worst = max(worst, f.judge(p.ID, m))
 	}
-	switch {
-	case worst == lost:
+	switch worst {
+	case lost:
 		return topology.MoveLost, true
-	case worst == dead:
+	case dead:
 		return topology.MoveDead, true
-	case worst == leaving:
+	case leaving:
 		return topology.MoveDecommission, true
 	default:
 		return topology.MoveFactor, len(a.Members) != p.Factor

@@ -16,7 +16,7 @@ func (s *Surveyor) client(ctx context.Context, broker partition.NodeID) (*frame.
 	if live == nil || live.Value.Capnp == "" {
 		return nil, fault.Errorf(fault.Unavailable, "connect to broker %d: it is not live", broker)
 	}
-	l := s.link(live.Value.Capnp)
+	l := s.link(live.Value.Capnp) //nolint:contextcheck // the connection outlives the question.
 	select {
 	case <-l.ready:
 		return l.client, l.err

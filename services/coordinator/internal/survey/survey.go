@@ -11,7 +11,6 @@ import (
 	"github.com/seedqueue/sq/libs/transport"
 	"github.com/seedqueue/sq/proto/frame"
 	"github.com/seedqueue/sq/proto/gen/capnp/batchcapnp"
-	"github.com/seedqueue/sq/proto/gen/capnp/peercapnp"
 	"github.com/seedqueue/sq/proto/gen/capnp/wirecapnp"
 )
 
@@ -229,7 +228,7 @@ func readPositions(reply *frame.Reply, ids []partition.ID, to Positions) error {
 		return err //nolint:wrapcheck // the caller says what it is.
 	}
 	for i := range min(list.Len(), len(ids)) {
-		var at peercapnp.PositionsReply_Position = list.At(i)
+		at := list.At(i)
 		if !at.Known() {
 			continue
 		}
