@@ -348,12 +348,33 @@ func (s *several) rolling() {
 // wipe has a broker come back with an empty disk.
 func (s *several) wipe(name string) {
 	s.c.Expect("is not on this disk")
+	before := s.replicasOf(name)
 	s.c.Kill(name)
 	if err := os.RemoveAll(filepath.Join(s.c.Dir, name)); err != nil {
 		s.t.Fatal(err)
 	}
 	s.c.Supervise(s.t, name)
+	eventually(s.t, together, "replicas on an empty disk are others", func() bool {
+		now := s.replicasOf(name)
+		return !slices.ContainsFunc(before, func(uuid string) bool { return slices.Contains(now, uuid) })
+	})
 	s.together()
+}
+
+// replicasOf gives the replicas that a broker has of the topic.
+func (s *several) replicasOf(name string) (uuids []string) {
+	all, err := s.c.Partitions(s.t, s.load.topic)
+	if err != nil {
+		s.t.Log(err)
+	}
+	for _, p := range all {
+		for _, r := range p.Replicas {
+			if s.c.Broker(r.Broker) == name {
+				uuids = append(uuids, r.UUID)
+			}
+		}
+	}
+	return uuids
 }
 
 func (s *several) isolate(name string) {

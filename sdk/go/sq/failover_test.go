@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,6 +73,18 @@ func (w *way) forward() {
 	}
 }
 
+// tried tells whether each of the gateways has gone and come a few times.
+func (g *gateways) tried(addrs []string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, addr := range addrs {
+		if g.used[addr] < 5 {
+			return false
+		}
+	}
+	return true
+}
+
 // lose has a gateway go; later dials find it anew.
 func (g *gateways) lose(addr string, late time.Duration) {
 	g.mu.Lock()
@@ -85,13 +96,6 @@ func (g *gateways) lose(addr string, late time.Duration) {
 		close(w.gone)
 		time.AfterFunc(late/2, func() { _ = w.client.Close() }) // the client hears of it before what it wrote arrives
 	}
-}
-
-// tried tells whether each gateway was lost and found again.
-func (g *gateways) tried(addrs []string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return !slices.ContainsFunc(addrs, func(addr string) bool { return g.used[addr] < 2 })
 }
 
 // The session of a producer is kept over gateways that go and come: each record is stored once, at the offset of its ack, in order, and nobody
@@ -125,15 +129,15 @@ func acrossGateways(t *testing.T, seed uint64) {
 		}
 	}
 	done := make(chan struct{})
-	var sending, losing sync.WaitGroup
 	var sent atomic.Int64
+	var sending, losing sync.WaitGroup
 	for s := range senders {
 		sending.Go(func() {
-			for i := 0; i < each || i < 100*each && !g.tried(addrs); i++ {
-				sent.Add(1)
+			for i := 0; i < each || !g.tried(addrs); i++ {
 				v := fmt.Sprintf("%d-%d", s, i)
+				sent.Add(1)
 				r := sq.Record{Value: []byte(v)}
-				if s%2 == 0 {
+				if s%2 == 0 && i < each { // behind that, one at a time until enough gateways have gone
 					p.Go(r, func(ack sq.Ack, err error) { note(v, ack, err) }, sq.ToPartition(s%2))
 					continue
 				}
@@ -170,14 +174,9 @@ func acrossGateways(t *testing.T, seed uint64) {
 			t.Errorf("%s is acknowledged at %d/%d and stored %d times", v, ack.Partition, ack.Offset, times[v])
 		}
 	}
-	if total := int(sent.Load()); len(acks) != total || len(times) != total {
-		t.Errorf("%d of %d records are acknowledged, %d stored", len(acks), total, len(times))
+	if n := int(sent.Load()); len(acks) != n || len(times) != n {
+		t.Errorf("%d of %d records are acknowledged, %d stored", len(acks), n, len(times))
 	}
 	checkOrder(t, stored, func(string) bool { return true })
-	for _, addr := range addrs {
-		if g.used[addr] < 2 {
-			t.Errorf("%s was used %d times: nothing was tried", addr, g.used[addr])
-		}
-	}
-	t.Logf("connections: %v", g.used)
+	t.Logf("%d records, connections: %v", sent.Load(), g.used)
 }

@@ -95,7 +95,7 @@ func (p *process) openReplica(h *held) {
 
 // forget lets a replica be opened again later.
 func (p *process) forget(h *held) {
-	p.held = slices.DeleteFunc(p.held, func(x *held) bool { return x == h })
+	p.held = slices.DeleteFunc(slices.Clone(p.held), func(x *held) bool { return x == h }) // whoever goes through the old list goes on
 	p.known[h.part.index] = 0
 	p.n.w.etcd.tell(p, h.part, 100*time.Millisecond)
 }
