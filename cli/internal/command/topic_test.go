@@ -226,7 +226,7 @@ func TestUsageEndsWithTwo(t *testing.T) {
 		"colour", "topic", "topic paint", "topic create", "topic create a b", "topic create a --partitions x", "topic create a --batch-bytes 1kb",
 		"topic alter a", "topic trim a", "topic trim a --before-offset 3", "topic trim a --before-offset 3 --partition 1 --before-time 09:00",
 		"topic trim a --before-time noon", "topic list -o yaml", "produce", "produce a b c", "produce a b -f c", "produce a b --format yaml",
-		"produce a b --codec rle", "produce a b --header x", "produce a b --partition -2", "consume", "consume a -f --until-end", "consume a --from yesterday", "consume a --from 3",
+		"produce a b --codec rle", "produce a b --header x", "produce a b --partition -2", "consume", "consume a -f --until-end", "consume a --from yesterday",
 		"consume a -o yaml", "consume a -o json --format raw", "consume a -n -1", "bench", "bench produce --record-size 0", "bench produce --clients 0",
 		"dev --brokers -1", "dev extra",
 		"cluster", "cluster stauts", "cluster reassign t", "cluster reassign t/x --brokers 1", "cluster transfer-leader t", "cluster drain x", "cluster can-stop 0",

@@ -7,8 +7,7 @@ import (
 	"github.com/seedqueue/sq/libs/topology"
 )
 
-// nominator is in the place of a coordinator: it nominates whom it likes, and now and then other members. It is not wise, which no rule of
-// safety may mind.
+// nominator is in the place of a coordinator: it nominates whom it likes, and now and then other members, which no rule of safety may mind.
 func (w *World) nominator() {
 	for _, pt := range w.parts {
 		w.nominate(pt)
@@ -31,7 +30,9 @@ func (w *World) nominate(pt *part) {
 	}
 	patience := time.Duration(0)
 	if w.calm {
-		patience = 2 * time.Second
+		if patience = 2 * time.Second; w.lives(a.Leader) {
+			patience = 7 * time.Second // a candidate may wait 5 s for all base members
+		}
 	} else if w.rng.IntN(100) < w.knobs.churn {
 		patience = -1
 	}
@@ -52,9 +53,8 @@ func (w *World) nominate(pt *part) {
 		leader = members[w.rng.IntN(len(members))]
 	}
 	w.stats.add("nominations")
-	stale := !w.calm && w.rng.IntN(100) < 5
 	next := a.Nominate(w.leaderOf(leader), members)
-	if stale { // a coordinator that was away for a while: its write is refused
+	if !w.calm && w.rng.IntN(100) < 5 { // a coordinator that was away for a while: its write is refused
 		w.agenda.push(w.now+w.etcd.latency()*20, func() { w.etcd.put(pt, next, revision) })
 		return
 	}
@@ -64,14 +64,19 @@ func (w *World) nominate(pt *part) {
 
 // healthy tells whether the leader is up and serves.
 func (w *World) healthy(pt *part) bool {
-	a := &pt.register.value
-	n := w.node(a.Leader.Broker)
-	return a.Status == topology.Active && n.p != nil && n.p.incarnation == a.Leader.Incarnation && n.p.leads(pt)
+	l := pt.register.value.Leader
+	return pt.register.value.Status == topology.Active && w.lives(l) && w.node(l.Broker).p.leads(pt)
 }
 
 func (p *process) leads(pt *part) bool {
 	h := p.serving(pt)
 	return h != nil && h.active
+}
+
+// lives tells whether the process that was nominated is there.
+func (w *World) lives(l topology.Leader) bool {
+	p := w.node(l.Broker).p
+	return p != nil && p.incarnation == l.Incarnation
 }
 
 func (w *World) leaderOf(m partition.Member) topology.Leader {
@@ -82,15 +87,12 @@ func (w *World) leaderOf(m partition.Member) topology.Leader {
 func (w *World) someMembers(pt *part) []partition.Member {
 	sizes := []int{1, 3, 3, 3, 3, 3, 5, 5}
 	size := min(sizes[w.rng.IntN(len(sizes))], len(w.nodes))
-	if size == 2 || size == 4 {
-		size--
-	}
+	size -= 1 - size%2
 	if w.knobs.alone {
 		size = 1
 	}
-	order := w.rng.Perm(len(w.nodes))
 	var members []partition.Member
-	for _, i := range order {
+	for _, i := range w.rng.Perm(len(w.nodes)) {
 		if n := w.nodes[i]; n.ruined == nil && !n.stopped && len(members) < size {
 			members = append(members, w.memberOn(pt, n))
 		}
@@ -100,10 +102,8 @@ func (w *World) someMembers(pt *part) []partition.Member {
 
 // memberOn gives the member of a node: the one that it has, or a new one.
 func (w *World) memberOn(pt *part, n *node) partition.Member {
-	if m, ok := pt.replicas[n.id]; ok {
-		return m
+	if _, ok := pt.replicas[n.id]; !ok {
+		pt.replicas[n.id] = pt.newReplica(n.id)
 	}
-	m := pt.newReplica(n.id)
-	pt.replicas[n.id] = m
-	return m
+	return pt.replicas[n.id]
 }

@@ -187,7 +187,7 @@ func (s *scene) finish() {
 	}
 	s.nominator()
 	s.agenda.push(s.now, s.relist)
-	if !s.until(time.Minute, s.settled) {
+	if !s.until(time.Minute, func() bool { return s.unsettled() == "" }) {
 		s.fail("I14: after a minute without faults: %s", s.unsettled())
 	}
 	s.converged()
