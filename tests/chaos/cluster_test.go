@@ -103,12 +103,8 @@ func (s *several) pick(round, n int) int {
 }
 
 func (s *several) start(brokers int) {
-	args := map[string][]string{}
-	for _, kind := range []string{"coordinator", "broker", "tierer", "gateway"} {
-		args[kind] = []string{"--lease-ttl", leaseTTL.String()}
-	}
 	s.c = cluster.Start(s.t, programs, cluster.Options{
-		Shape: cluster.Processes, Brokers: brokers, Coordinators: 2, Gateways: 2, Args: args, Network: s.network,
+		Shape: cluster.Processes, Brokers: brokers, Coordinators: 2, Gateways: 2, Args: arguments(), Network: s.network,
 	})
 	s.t.Cleanup(func() { keep(s.t, s.c) })
 }

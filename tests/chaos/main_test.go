@@ -32,14 +32,21 @@ const leaseTTL = 3 * time.Second
 // start starts SQ, with the broker's data in a directory, "" = with the rest.
 func start(t *testing.T, dataDir string) *cluster.Cluster {
 	t.Helper()
-	args := map[string][]string{}
-	for _, name := range []string{"coordinator", "broker", "tierer", "gateway"} {
-		args[name] = []string{"--lease-ttl", leaseTTL.String()}
-	}
+	args := arguments()
 	if dataDir != "" {
 		args["broker"] = append(args["broker"], "--data-dir", dataDir)
 	}
 	return cluster.Start(t, programs, cluster.Options{Shape: cluster.Processes, Args: args})
+}
+
+// arguments are what the programs get, by their names.
+func arguments() map[string][]string {
+	args := map[string][]string{}
+	for _, name := range []string{"coordinator", "broker", "tierer", "gateway"} {
+		args[name] = []string{"--lease-ttl", leaseTTL.String()}
+	}
+	args["broker"] = append(args["broker"], "--use-retired-disk") // the disk is made to fail again and again
+	return args
 }
 
 // eventually looks until something is reached.

@@ -47,15 +47,14 @@ func (w *World) nominate(pt *part) {
 	}
 	leader := members[w.rng.IntN(len(members))]
 	for range 3 {
-		if n := w.node(leader.Broker); n.p != nil && n.ruined == nil && n.pausedTo <= w.now {
-			break
+		if n := w.node(leader.Broker); n.p == nil || n.ruined != nil || n.pausedTo > w.now {
+			leader = members[w.rng.IntN(len(members))]
 		}
-		leader = members[w.rng.IntN(len(members))]
 	}
 	w.stats.add("nominations")
 	next := a.Nominate(w.leaderOf(leader), members)
 	if !w.calm && w.rng.IntN(100) < 5 { // a coordinator that was away for a while: its write is refused
-		w.agenda.push(w.now+w.etcd.latency()*20, func() { w.etcd.put(pt, next, revision) })
+		w.agenda.push(w.now+w.etcd.latency()*20, func() { _ = !w.calm && w.etcd.put(pt, next, revision) })
 		return
 	}
 	w.etcd.put(pt, next, revision)
