@@ -35,6 +35,8 @@ type Assessment struct {
 	Cut Range
 	// Suspect says that Cut may hold what was acknowledged: it is left in place until the log goes on without it.
 	Suspect bool
+	// Unreadable says that some of Cut could not be read: what is there is not known, so nothing may take its place.
+	Unreadable bool
 	// Batches is how many were read.
 	Batches int64
 	// Err says what stood at the first bad place; nil if there was none.
@@ -134,7 +136,7 @@ func (a *assessor) cut(found findings) {
 	limit := a.provenAt() + Window
 	beyond := found.limit > limit || found.unreadable || !a.ev.Recycled && a.size > limit
 	if beyond || !errors.Is(a.scanner.Err(), ErrFrame) {
-		a.out.Suspect = true
+		a.out.Suspect, a.out.Unreadable = true, found.unreadable || !errors.Is(a.scanner.Err(), ErrFrame)
 		a.worsen(Suspect)
 	} else {
 		a.worsen(Torn)

@@ -261,17 +261,24 @@ func TestEveryLostPageIsFound(t *testing.T) {
 	}
 }
 
-// What cannot be read is damage: where it is proven, it is kept and told; where it is not, the replica says that it is not sure.
+// What cannot be read is damage: where it is proven, it is kept and told; where it is not, the log is not opened, since nobody knows what was there.
 func TestUnreadableBytes(t *testing.T) {
 	v := newVictim(t)
 	for _, test := range []struct {
 		at   int64
 		want segment.Class
-	}{{1000, segment.Corrupt}, {v.mark.Position + 3000, segment.Corrupt}, {v.batches[len(v.batches)-2].position, segment.Suspect}} {
+		shut bool
+	}{{1000, segment.Corrupt, false}, {v.mark.Position + 3000, segment.Corrupt, false}, {v.batches[len(v.batches)-2].position, 0, true}} {
 		inner := newMem()
 		place(t, inner, v.name, v.file)
 		bad := &badSector{FS: inner, at: test.at &^ 511}
 		l, r, err := Open(t.Context(), Config{FS: bad, Dir: testDir, Tag: testTag}, Evidence{Mark: v.mark})
+		if test.shut {
+			if !fault.Is(err, fault.Unavailable) {
+				t.Errorf("unreadable at %d: %v, want that it is tried again", test.at, err)
+			}
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

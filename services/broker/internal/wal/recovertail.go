@@ -31,6 +31,10 @@ func (r *recovery) adoptLast(base partition.Offset) error {
 		r.remembered(prefix)
 	}
 	r.note(a)
+	if a.Unreadable {
+		// Not read is not absent (§1.11): it may have been acknowledged. Another attempt may read it, or another replica has it.
+		return fault.Errorf(fault.Unavailable, "the end of the log from %d on cannot be read: %w", a.Cut.From, a.Err)
+	}
 	x := a.Index
 	r.anchor(a)
 	if err := r.checkMark(x); err != nil {
