@@ -162,12 +162,14 @@ func (w *World) sound(pt *part, m partition.Member) bool {
 	return n.ruined == nil && !n.rotten && !n.damaged[m.Replica] && (n.made[m.Replica] || pt.register.value.MayBeEmpty(m) && pt.replicas[n.id] == m)
 }
 
-// rots tells whether a leader's disk has lost bytes. Until the scrubber, who is not here, finds them, nobody gets them from it.
+// rots tells whether a leader's disk has lost bytes, which nobody gets until the scrubber finds them, or a member counts for nothing.
 func (w *World) rots() bool {
-	return slices.ContainsFunc(w.parts, func(pt *part) bool { return w.node(pt.register.value.Leader.Broker).rotten })
+	return slices.ContainsFunc(w.parts, func(pt *part) bool {
+		l, base := pt.register.value.Leader, pt.register.value.Base.Members
+		return w.node(l.Broker).rotten || slices.ContainsFunc(base, func(m partition.Member) bool { return w.node(m.Broker).damaged[m.Replica] })
+	})
 }
 
-// unsettled tells what is still to come: a publish that is not answered, a partition without a leader, a member behind.
 func (w *World) unsettled() string {
 	for _, c := range w.clients {
 		if len(c.flight) > 0 {
@@ -193,7 +195,6 @@ func (w *World) unsettled() string {
 	return ""
 }
 
-// behind tells in what a member is not where the committed log ends.
 func (w *World) behind(pt *part, m partition.Member) string {
 	n := w.node(m.Broker)
 	if n.stopped || !w.sound(pt, m) {
