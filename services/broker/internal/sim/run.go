@@ -104,10 +104,9 @@ func (w *World) relist() {
 
 // heal ends the faults, keeps a random majority of machines, and wants everything to come to its end within a minute: I14.
 func (w *World) heal() {
-	w.calm = true
+	w.calm, w.etcd.down = true, false
 	w.logf("--- healed")
 	w.knobs.loss, w.knobs.repeat, w.knobs.stray, w.knobs.etcdLoss = 0, 0, 0, 0
-	w.etcd.down = false
 	for i := range w.wire.cut {
 		clear(w.wire.cut[i])
 	}
@@ -162,11 +161,12 @@ func (w *World) sound(pt *part, m partition.Member) bool {
 	return n.ruined == nil && !n.rotten && !n.damaged[m.Replica] && (n.made[m.Replica] || pt.register.value.MayBeEmpty(m) && pt.replicas[n.id] == m)
 }
 
-// rots tells whether a leader's disk has lost bytes, which nobody gets until the scrubber finds them, or a member counts for nothing.
+// rots tells what excuses a run: a leader's disk lost bytes that only the scrubber would find, or a damaged member of a base counts for nothing.
 func (w *World) rots() bool {
+	w.stats.add("runs that do not come to their end, excused if by damage")
 	return slices.ContainsFunc(w.parts, func(pt *part) bool {
-		l, base := pt.register.value.Leader, pt.register.value.Base.Members
-		return w.node(l.Broker).rotten || slices.ContainsFunc(base, func(m partition.Member) bool { return w.node(m.Broker).damaged[m.Replica] })
+		a := &pt.register.value
+		return w.node(a.Leader.Broker).rotten || slices.ContainsFunc(a.Base.Members, func(m partition.Member) bool { return w.node(m.Broker).damaged[m.Replica] })
 	})
 }
 
